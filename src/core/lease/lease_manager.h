@@ -105,7 +105,8 @@ class LeaseManager {
   // The stream of a held lease may be away for this long while its process lives.
   static constexpr Duration kStreamGrace = std::chrono::seconds(5);
   // A lease that begins to drain is checked for leftovers after this time, together with all that
-  // begin to drain meanwhile. So a release is answered before the processes are observed.
+  // begin to drain meanwhile. So the answer to a release does not share the processor with the
+  // search for processes, unless the disk takes longer.
   static constexpr Duration kFirstDrainPollDelay = std::chrono::milliseconds(5);
   // Then draining leases are checked at this interval; 5 s after the last has begun to drain, at
   // four times of it.
@@ -364,7 +365,7 @@ class LeaseManager {
   std::map<std::string, std::vector<ProcessKey>> alive_processes_;  // as last seen, by lease
   std::set<std::string, std::less<>> with_leftover_;                // see has_leftover()
   std::map<std::string, std::vector<SignalPtr>> signals_;           // to be sent to draining leases
-  TimePoint draining_since_{};  // when the last lease began to drain
+  TimePoint draining_since_{};  // when the last lease began to drain, or the daemon to poll
 
   std::optional<TimePoint> tick_at_;
   Subscription tick_timer_;

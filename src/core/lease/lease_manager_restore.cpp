@@ -178,6 +178,7 @@ void LeaseManager::open_if_ready() {
   if (gpus_.is_observe_only()) cancel_waiting();
   apply_effects(scheduler_.open(loop_.now()));
   observe_new_gpus();
+  draining_since_ = loop_.now();
   poll_drains();
 }
 

@@ -280,6 +280,7 @@ Snapshot Telemetry::assemble() const {
   for (const PollState& poll_state : poll_states_) {
     snapshot.devices.push_back(poll_state.state(snapshot.taken));
     complete(snapshot.devices.back());
+    snapshot.devices.back().health = health_.evaluate_health(snapshot.devices.back());
   }
   return snapshot;
 }
@@ -298,7 +299,7 @@ Snapshot Telemetry::assemble(const FreshRead& fresh_read) const {
   return snapshot;
 }
 
-// Adds what is known of the GPU beside its readings.
+// Adds what is known of the GPU beside its readings and the verdict on them.
 void Telemetry::complete(DeviceState& device) const {
   const DeviceId& id = device.info.id;
   device.query_errors = errors_.count(id);
@@ -307,7 +308,6 @@ void Telemetry::complete(DeviceState& device) const {
     device.why = driver_.why;
   }
   device.contradiction = health_.contradiction(id);
-  device.health = health_.evaluate_health(device);
   device.xid_errors = xids_.counts_of(id);
 }
 

@@ -60,7 +60,8 @@ class Telemetry {
   // Reads `probes` of every GPU now, or of these, and answers within kFreshReadTimeout with a
   // snapshot of only these GPUs and rows: the values that came, and "timed out" for the others.
   // Callers that arrive during a read share the next one, which has what any of them asked for.
-  // Does not wait for a GPU that is already unresponsive.
+  // Does not wait for a GPU that is already unresponsive. The health of a GPU, which rests on more
+  // rows, is not known there.
   void read_fresh(ProbeSet probes, OnFreshRead on_done);
   void read_fresh(ProbeSet probes, const std::vector<DeviceId>& gpus, OnFreshRead on_done);
 
