@@ -57,6 +57,8 @@ __all__ = [
     "GpuEnergy",
     "GpuEnergyAccounts",
     "GpuEnergyEpoch",
+    "GpuVerdict",
+    "GpuVerdicts",
     "Health",
     "History",
     "HistoryColumn",
@@ -2904,6 +2906,65 @@ class FreeGpus(Model):
         ("capacity", "i", "1", False),
         ("linked", "b", "1", False),
         ("gpus", "FreeGpu", "n", False),
+    )
+
+
+@record
+class GpuVerdict(Model):
+    """GpuVerdict of the API."""
+
+    index: int
+    # The N of its device file /dev/nvidiaN; null: unknown.
+    minor: Optional[int]
+    uuid: str
+    pci_address: str
+    name: str
+    # bad: an alert quarantines it. good: no alert does, and all readings that a verdict needs are
+    # known. A GPU in MIG mode can be good. Otherwise unknown.
+    verdict: str
+    # The rule whose alert quarantines it; null: not quarantined.
+    rule: Optional[str]
+    # The reason for bad or unknown, as a sentence; otherwise empty.
+    why: str
+    # What to do about a bad GPU; otherwise empty.
+    advice: str
+    # The reason why an administrator has cordoned it; null: not cordoned.
+    cordoned: Optional[str]
+
+    _shape: ClassVar[Shape] = (
+        ("index", "i", "1", False),
+        ("minor", "i", "1", True),
+        ("uuid", "s", "1", False),
+        ("pci_address", "s", "1", False),
+        ("name", "s", "1", False),
+        ("verdict", "s", "1", False),
+        ("rule", "s", "1", True),
+        ("why", "s", "1", False),
+        ("advice", "s", "1", False),
+        ("cordoned", "s", "1", True),
+    )
+
+
+@record
+class GpuVerdicts(Model):
+    """GpuVerdicts of the API."""
+
+    schema: int
+    simulated: bool
+    driver_error: Optional[str]
+    # An unacknowledged alert reports a missing driver.
+    driver_down: bool
+    # The number of GPUs, for readers that leave out a malformed entry.
+    count: int
+    gpus: list[GpuVerdict]
+
+    _shape: ClassVar[Shape] = (
+        ("schema", "i", "1", False),
+        ("simulated", "b", "1", False),
+        ("driver_error", "s", "1", True),
+        ("driver_down", "b", "1", False),
+        ("count", "i", "1", False),
+        ("gpus", "GpuVerdict", "n", False),
     )
 
 

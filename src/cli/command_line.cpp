@@ -98,7 +98,10 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   Verb& given = verbs.given();
   const auto selected =
       select_daemon(given, {hosts, {argv + 1, argv + argc}, Environment::current()});
-  if (!selected) return print_error(selected.error());
+  if (!selected) {
+    const int code = print_error(selected.error());
+    return program.usage_exit_code().value_or(code);
+  }
   std::visit(
       [&](auto& verb) {
         if constexpr (requires { verb.line; }) {

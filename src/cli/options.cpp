@@ -93,6 +93,7 @@ class Command {
   std::deque<OptionRecord> options;
   std::deque<Command> verbs;
   std::vector<const OptionRecord*> alternatives;  // of which one must be given
+  std::optional<int> usage_exit_code;
 
  private:
   std::unique_ptr<CLI::App> owned_;
@@ -590,6 +591,11 @@ Options Options::formerly(const char* name) const {
   return *this;
 }
 
+Options Options::usage_exit_code(int code) const {
+  command_->usage_exit_code = code;
+  return *this;
+}
+
 Options Options::heading(const char* name) const {
   Options options = *this;
   options.heading_ = name;
@@ -759,23 +765,28 @@ std::optional<int> Program::parse(int argc, const char* const* argv) {
   const std::vector<std::string> given(argv + std::min(argc, 1), argv + argc);
   WordReader reader(*root_, given);
   auto words = reader.read();
+  usage_exit_code_ = reader.given().verb().usage_exit_code;
+  const auto refuse = [&](const Error& error) {
+    const int code = print_error(error);
+    return usage_exit_code_.value_or(code);
+  };
   if (const OptionRecord* answer = reader.answer()) {
     print(answer->is("--version") ? formatted("{}\n", version_)
                                   : help_of(text(), reader.given().below_program(), help_width()));
     return 0;
   }
-  if (!words) return print_error(words.error());
+  if (!words) return refuse(words.error());
   std::ranges::reverse(*words);
   try {
     root_->app->parse(*std::move(words));
   } catch (const CLI::ExtrasError&) {
     auto surplus = root_->app->remaining(true);
     std::erase(surplus, "--");
-    return print_error(reader.unexpected_error(surplus.empty() ? "--" : surplus.front()));
+    return refuse(reader.unexpected_error(surplus.empty() ? "--" : surplus.front()));
   } catch (const CLI::ParseError& error) {
-    return print_error({Errc::invalid, reader.translate_error(error)});
+    return refuse({Errc::invalid, reader.translate_error(error)});
   }
-  if (const auto good = reader.check_rules(); !good) return print_error(good.error());
+  if (const auto good = reader.check_rules(); !good) return refuse(good.error());
   return std::nullopt;
 }
 

@@ -87,6 +87,7 @@ class Options {
   Options example(const char* command, const char* remark = "") const;
   Options exit_codes(const char* text) const;  // only those that mean something special
   Options formerly(const char* name) const;    // as that of an option, for this verb
+  Options usage_exit_code(int code) const;     // of wrong usage, if another one than that of errors
   // The same verb; options that are added to what is returned stand under this heading in its help.
   // "GPUs", "Queue", "Output"; options without one stand under "Options".
   Options heading(const char* name) const;
@@ -163,12 +164,15 @@ class Program {
   // Fills the fields. Returns an exit code if there is nothing more to do, after printing help or
   // an error.
   std::optional<int> parse(int argc, const char* const* argv);
+  // Returns that of the verb that parse() has found, if it has one of its own.
+  std::optional<int> usage_exit_code() const { return usage_exit_code_; }
 
   VerbText text() const;
 
  private:
   std::unique_ptr<Command> root_;
   std::string version_;
+  std::optional<int> usage_exit_code_;
 };
 
 }  // namespace gpuyard::cli

@@ -129,6 +129,7 @@ constexpr std::array kSchemas = {
     Schema{"token", "gpuyard token create --json", &json::shape_of<protocol::NewToken>},
     Schema{"tokens", "gpuyard token list, revoke --json", &json::shape_of<protocol::Tokens>},
     Schema{"usage", "gpuyard usage --json", &json::shape_of<protocol::Usage>},
+    Schema{"verdict", "gpuyard check --json", &json::shape_of<protocol::GpuVerdicts>},
     Schema{"version", "gpuyard version --json", &json::shape_of<VersionAnswer>},
     Schema{"why", "gpuyard why --json", &json::shape_of<WhyAnswer>},
 };

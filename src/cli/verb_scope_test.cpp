@@ -30,6 +30,7 @@ const std::vector<Example>& examples() {
       {{"processes"}, asks},
       {{"history"}, asks},
       {{"why"}, asks},
+      {{"check"}, asks},
       {{"events"}, asks},
       {{"smi", "--query-gpu=name", "--format=csv"}, asks},
       {{"record", "x.rec"}, asks},

@@ -133,6 +133,12 @@ struct WhyVerb {
   ColorMode color = ColorMode::automatic;
 };
 
+struct CheckVerb {
+  std::string socket;
+  bool npd = false;
+  bool json = false;
+};
+
 struct QueryVerb {
   enum class Action { gpus, processes, list } action = Action::gpus;
   SourceFlags source;
@@ -484,7 +490,7 @@ struct SimVerb {
 
 using Verb =
     std::variant<ServeVerb, DevicesVerb, TopVerb, WatchVerb, EventsVerb, RecordVerb, ReplayVerb,
-                 HistoryVerb, WhyVerb, QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb,
+                 HistoryVerb, WhyVerb, CheckVerb, QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb,
                  ControlVerb, AuditVerb, OperationsVerb, RunVerb, LeaseVerb, LeasesVerb, QueueVerb,
                  FreeVerb, CordonVerb, UsageVerb, AlertsVerb, TokenVerb, TlsVerb, HostVerb,
                  FleetVerb, SlurmVerb, DoctorVerb, ConfigVerb, VersionVerb, SchemaVerb,
@@ -508,6 +514,7 @@ int run(const ReplayVerb&);
 int run(const EventsVerb&);
 int run(const HistoryVerb&);
 int run(const WhyVerb&);
+int run(const CheckVerb&);
 int run(const QueryVerb&);
 int run(const ProcessesVerb&);
 int run(const DriverVerb&);
@@ -551,6 +558,7 @@ Options add_replay(Options program, ReplayVerb&);
 Options add_events(Options program, EventsVerb&);
 Options add_history(Options program, HistoryVerb&);
 Options add_why(Options program, WhyVerb&);
+Options add_check(Options program, CheckVerb&);
 Options add_query(Options program, QueryVerb&);
 Options add_smi(Options program, QueryVerb&);
 Options add_processes(Options program, ProcessesVerb&);
@@ -591,8 +599,8 @@ Options add_dial_stdio(Options program, DialStdioVerb&);
 template <class VerbList>
 void add_verbs(VerbList& verbs) {
   verbs.add("Getting started", add_devices, add_top, add_watch, add_run, add_leases, add_doctor);
-  verbs.add("Monitoring", add_query, add_processes, add_why, add_history, add_events, add_smi,
-            add_record, add_replay);
+  verbs.add("Monitoring", add_query, add_processes, add_why, add_check, add_history, add_events,
+            add_smi, add_record, add_replay);
   verbs.add("Leasing", add_queue, add_free, add_lease, add_cordon, add_uncordon);
   verbs.add("Multiple machines", add_fleet, add_slurm);
   verbs.add("Accounting", add_energy, add_usage);

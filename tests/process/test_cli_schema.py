@@ -62,6 +62,7 @@ ANSWERS = {
     "token": [],  # test_tokens.py
     "tokens": [],
     "usage": [],
+    "verdict": [],  # test_check.py
     "version": [("version", "--json")],
     "why": [],
 }

@@ -147,6 +147,7 @@ const std::vector<BoundRoute>& all_routes() {
     add(alert_routes());
     add(token_routes());
     add(brief_routes());
+    add(verdict_routes());
     add(slurm_routes());
     add(node_routes());
     add(openapi_routes());

@@ -10,6 +10,7 @@
 #include "faces/api/context.h"
 #include "faces/api/lease_view.h"
 #include "faces/api/responder.h"
+#include "faces/api/verdict.h"
 #include "faces/protocol/slurm.h"
 #include "gpu/device/fitness.h"
 
@@ -21,38 +22,20 @@ using protocol::LeaseAnswer;
 using protocol::SlurmGpu;
 using protocol::SlurmNode;
 
-// A driver that reports no minor numbers has them in the order of its indexes. A GPU that does not
-// answer any more has the one that it had. Returns nothing if it is not known.
-std::optional<std::int64_t> minor_of(Context& context, const DeviceState& gpu) {
-  const Reading* const reading = gpu.sample.find(Metric::minor_number);
-  if (reading != nullptr && reading->number() != nullptr) {
-    context.minors.insert_or_assign(gpu.info.id, *reading->number());
-  }
-  const auto known = context.minors.find(gpu.info.id);
-  if (known != context.minors.end()) return known->second;
-  const bool never = reading != nullptr && reading->missing() != nullptr &&
-                     reading->missing()->reason == MissingReason::not_supported;
-  return never ? std::optional<std::int64_t>(gpu.info.index) : std::nullopt;
-}
-
 SlurmGpu gpu_of(Context& context, const DeviceState& gpu) {
-  SlurmGpu view{gpu.info.index,
-                minor_of(context, gpu),
-                gpu.info.uuid,
-                gpu.info.pci_address,
-                gpu.info.name,
+  protocol::GpuVerdict verdict = verdict_of(context, gpu);
+  SlurmGpu view{verdict.index,
+                verdict.minor,
+                std::move(verdict.uuid),
+                std::move(verdict.pci_address),
+                std::move(verdict.name),
+                std::move(verdict.rule),
                 {},
-                {},
-                {},
+                std::move(verdict.advice),
                 {}};
-  if (Fitness fitness = fitness_of(gpu); fitness.verdict == Verdict::unknown) {
+  if (view.rule) view.why = std::move(verdict.why);
+  if (Fitness fitness = fitness_of(gpu); fitness.verdict == Verdict::unknown)
     view.unknown = std::move(fitness.why);
-  }
-  if (auto quarantine = context.alerts.quarantine(gpu.info.id)) {
-    view.rule = std::move(quarantine->rule);
-    view.why = std::move(quarantine->message);
-    view.advice = std::move(quarantine->advice);
-  }
   return view;
 }
 
@@ -80,9 +63,7 @@ SlurmNode node_of(Context& context) {
   SlurmNode node;
   node.simulated = snapshot->driver.info.simulated;
   if (!snapshot->driver.initialised) node.driver_error = snapshot->driver.why;
-  node.driver_down = std::ranges::any_of(
-      context.alerts.engine().firing_alerts(),
-      [](const auto& alert) { return alert.rule == "driver-down" && !alert.acknowledged; });
+  node.driver_down = is_driver_down(context);
   node.observes = context.leases.gpus().is_observe_only();
   node.trouble = context.slurm_error;
   for (const DeviceState& gpu : snapshot->devices) node.gpus.push_back(gpu_of(context, gpu));

@@ -50,6 +50,14 @@ LoadError lease_or_alert_error(const Context& context) {
   return why ? why : alert_load_error(context);
 }
 
+// A verdict without the stored alerts would be good for a GPU that they quarantine: it waits for
+// them also while the disk cannot be read.
+LoadError verdict_load_error(const Context& context) {
+  LoadError why = lease_or_alert_error(context);
+  if (why) return why;
+  return load_error(!context.alerts.is_loaded(), "the stored alerts cannot be read");
+}
+
 using LoadCheck = LoadError (*)(const Context&);
 
 // The stored state behind the routes with this tag and this beginning of the path. The first row
@@ -62,6 +70,7 @@ struct Row {
 };
 constexpr std::array kLoadChecks = {
     Row{"GPU", "/api/gpu/brief", &lease_or_alert_error},
+    Row{"GPU", "/api/gpu/verdict", &verdict_load_error},
     Row{"Alerts", "/api/gpu/rules", &no_load_error},  // the configuration
     Row{"Alerts", "/api/gpu/sinks", &no_load_error},
     Row{"Alerts", "/api/gpu/alerts/test", &no_load_error},

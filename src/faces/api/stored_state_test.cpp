@@ -61,7 +61,7 @@ bool is_kept_elsewhere(const protocol::RouteInfo& route) {
   static const std::set<std::string_view> kOfThisLife = {"/api/gpu/rules", "/api/gpu/sinks",
                                                          "/api/gpu/alerts/test"};
   static const std::set<std::string_view> kTags = {"Alerts", "Energy", "Leases", "Slurm", "Tokens"};
-  return route.pattern == "/api/gpu/brief" ||
+  return route.pattern == "/api/gpu/brief" || route.pattern == "/api/gpu/verdict" ||
          (kTags.contains(route.tag) && !kOfThisLife.contains(route.pattern));
 }
 
@@ -88,6 +88,18 @@ TEST_F(LoadingState, AFailingDiskIsNotReportedAsReading) {
   EXPECT_EQ(answer->status, 503);
   EXPECT_THAT(*answer->body, HasSubstr("no such disk"));
   EXPECT_EQ(http::find_header(answer->headers, "X-Gpuyard-Reading"), "");
+}
+
+// The stored alerts may quarantine a GPU that reads well.
+TEST_F(LoadingState, UnreadableAlertsGiveNoVerdict) {
+  alert_archive_.failing = true;
+  read_all();
+  loop_.advance(std::chrono::seconds(10));  // alerts go on without them
+  EXPECT_EQ(ask(protocol::kAlerts)->status, 200);
+  const auto answer = ask(protocol::kVerdict);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 503);
+  EXPECT_THAT(*answer->body, HasSubstr("the stored alerts cannot be read"));
 }
 
 TEST_F(LeaseRoutes, HeldLeaseIsFoundAfterLoading) {

@@ -15,6 +15,7 @@
 #include "faces/protocol/route.h"
 #include "faces/protocol/slurm.h"
 #include "faces/protocol/tokens.h"
+#include "faces/protocol/verdict.h"
 
 namespace gpuyard::protocol {
 

@@ -104,8 +104,13 @@ Fitness fitness_of(const DeviceState& device) {
   if (mig != nullptr && *mig != 0) {
     return {bad, "mig_enabled", "in MIG mode: its instances are not leased"};
   }
+  std::string unknowns = unknown_readings(device);
+  return unknowns.empty() ? Fitness{good} : Fitness{unknown, "unknown", std::move(unknowns)};
+}
+
+std::string unknown_readings(const DeviceState& device) {
   const UnknownReadings unknowns = unknown_readings_of(device, is_unknown);
-  return unknowns.empty() ? Fitness{good} : Fitness{unknown, "unknown", unknowns.text()};
+  return unknowns.empty() ? "" : unknowns.text();
 }
 
 std::string failed_readings(const DeviceState& device) {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include <boost/describe.hpp>
+
 #include "base/clock.h"
 #include "gpu/device/snapshot.h"
 
@@ -12,6 +14,7 @@ namespace gpuyard {
 
 // The result of every decision about a GPU. A switch over it names all three, or does not compile.
 enum class Verdict : std::uint8_t { good, bad, unknown };
+BOOST_DESCRIBE_ENUM(Verdict, good, bad, unknown)
 
 struct Fitness {
   Verdict verdict = Verdict::unknown;
@@ -26,6 +29,9 @@ struct Fitness {
 // Evaluates the GPU by its present readings. A reading that the board or its driver does not have
 // takes nothing away; one that failed, or was not taken yet, makes the verdict unknown.
 Fitness fitness_of(const DeviceState&);
+
+// Returns which of the readings that a verdict rests on are unknown, and why; "" if none is.
+std::string unknown_readings(const DeviceState&);
 
 // Returns which of the readings that a verdict rests on have failed, and why; "" if none has.
 // Unlike fitness_of(), it ignores readings that were never requested.
