@@ -11,9 +11,9 @@ namespace {
 
 template <class Message>
 std::string encoded(const Message& message) {
-  Encoder encoder;
-  encoder.put(message);
-  return std::move(encoder).take();
+  std::string bytes;
+  Encoder(bytes).put(message);
+  return bytes;
 }
 
 template <class Message>
