@@ -2926,7 +2926,7 @@ class GpuVerdict(Model):
     rule: Optional[str]
     # The reason for bad or unknown, as a sentence; otherwise empty.
     why: str
-    # What to do about a bad GPU; otherwise empty.
+    # Advice for a bad GPU; otherwise empty.
     advice: str
     # The reason why an administrator has cordoned it; null: not cordoned.
     cordoned: Optional[str]

@@ -1,5 +1,5 @@
-// The verdicts on a machine's GPUs as one line and an exit code, for monitoring systems that run a
-// program and look at both.
+// The verdicts on a machine's GPUs as one line and an exit code, as monitoring systems expect them
+// of the programs that they run.
 #pragma once
 
 #include <cstddef>

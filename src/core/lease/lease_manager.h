@@ -360,7 +360,7 @@ class LeaseManager {
   bool is_observing_new_gpus_ = false;
   bool is_observing_adoptions_ = false;
   bool is_polling_drains_ = false;
-  bool repeat_drain_poll_ = false;  // a poll that may not cover all leases is under way
+  bool repeat_drain_poll_ = false;                  // the poll under way may not cover all leases
   std::vector<PendingAdoption> pending_adoptions_;  // callers whose GPUs the next observation finds
   std::map<std::string, std::vector<ProcessKey>> alive_processes_;  // as last seen, by lease
   std::set<std::string, std::less<>> with_leftover_;                // see has_leftover()

@@ -104,6 +104,25 @@ TEST(LeaseManager, HolderExitEndsLease) {
   EXPECT_EQ(fixture.leases->find("a")->end_reason, EndReason::exited);
 }
 
+TEST(LeaseManager, LeasesReleasedTogetherShareOneObservation) {
+  LeaseFixture fixture(3);
+  for (const std::uint32_t pid : {10U, 11U, 12U}) fixture.observer.start(pid);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  ASSERT_TRUE(fixture.claim(11, "b"));
+  ASSERT_TRUE(fixture.claim(12, "c"));
+  const std::size_t before = fixture.observer.observation_count;
+  for (const std::uint32_t pid : {10U, 11U, 12U}) {
+    fixture.observer.stop(pid);
+    fixture.loop.run_posted();
+    fixture.loop.advance(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(fixture.observer.observation_count, before);
+  fixture.loop.advance(
+      LeaseManager::kFirstDrainPollDelay);  // of the first: later ones delay nothing
+  EXPECT_EQ(fixture.observer.observation_count, before + 1);
+  for (const char* lease : {"a", "b", "c"}) EXPECT_EQ(fixture.state(lease), LeaseState::ended);
+}
+
 TEST(LeaseManager, LeftoverProcessKeepsLeaseDraining) {
   LeaseFixture fixture(1);
   fixture.observer.start(10);

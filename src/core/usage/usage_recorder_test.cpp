@@ -15,9 +15,10 @@ using std::chrono::seconds;
 class FakeUsageReader final : public UsageReader {
  public:
   explicit FakeUsageReader(ManualLoop& loop) : loop_(loop), start_(loop.now()) {}
-  void read_fresh(const std::vector<DeviceId>&,
+  void read_fresh(const std::vector<DeviceId>& gpus,
                   std::function<void(const UsageSnapshot&)> done) override {
     ++edges;
+    asked = gpus;
     loop_.post([this, done = std::move(done)] { done(now()); });
   }
   UsageSnapshot now() const {
@@ -26,6 +27,7 @@ class FakeUsageReader final : public UsageReader {
   }
 
   int edges = 0;
+  std::vector<DeviceId> asked;  // last
 
  private:
   ManualLoop& loop_;
@@ -65,6 +67,7 @@ TEST_F(UsageRecorderTest, LeaseBoundariesReadFreshAndEndSavesImmediately) {
   loop_.advance(milliseconds(250));
   end("a");
   EXPECT_EQ(reads_.edges, 2);
+  EXPECT_EQ(reads_.asked, std::vector<DeviceId>{"GPU-0"});
   EXPECT_EQ(archive_.energy_of("a"), 225'000);
   EXPECT_EQ(archive_.saves, 1);
   EXPECT_EQ(book_->usage_of("a")->energy_mj, 225'000);

@@ -34,7 +34,7 @@ GPUYARD_ABOUT(GpuVerdict, {"minor", "The N of its device file /dev/nvidiaN; null
                "needs are known. A GPU in MIG mode can be good. Otherwise unknown."},
               {"rule", "The rule whose alert quarantines it; null: not quarantined."},
               {"why", "The reason for bad or unknown, as a sentence; otherwise empty."},
-              {"advice", "What to do about a bad GPU; otherwise empty."},
+              {"advice", "Advice for a bad GPU; otherwise empty."},
               {"cordoned", "The reason why an administrator has cordoned it; null: not cordoned."})
 
 struct GpuVerdicts {
