@@ -27,8 +27,7 @@ from several_users import Door, at_once
 from sim_world import World
 
 FLOODERS = 3
-FIRST_FLOODER = 2001
-OTHER = 1002
+FIRST_OF_A_RUN = 2001
 MEMBER = 1005
 GROUP = grp.getgrgid(100).gr_name
 MEMBERS_LINE = "set power_limit to 333 W"
@@ -259,7 +258,7 @@ class Floods:
             file.write("[lease]\nmost_gpus_per_user = 1\n[server]\nlisten = [\"127.0.0.1:0\"]\n")
         self.daemon = None
         self.old = old
-        self.uids = itertools.count(FIRST_FLOODER)
+        self.uids = itertools.count(FIRST_OF_A_RUN)
 
     def start(self):
         self.yard.start()
@@ -274,17 +273,18 @@ class Floods:
         assert member.put("0", "power-limit", {"power_limit_mw": 333_000}).status == 200
 
     def run(self, seconds, *floods):
-        """Runs these floods by users who have used up none of their shares: what the flooders, the other user
-        and root got."""
+        """Runs these floods: what the flooders, another user and root got. Flooders and user are new in each run,
+        so that none has used up a share: a run claims up to 45 times a second, of 600 a minute."""
         door = Door(self.daemon.socket, self.daemon.port)
         lines = len(self.daemon.log().splitlines())
         tasks = [(uid, (), flood) for uid, flood in
                  zip(itertools.islice(self.uids, FLOODERS), itertools.cycle(floods))]
         if ask_the_disk in floods:
             tasks.append((MEMBER, (100,), ask_the_audit))
-        tasks += [(OTHER, (), claim_again), (0, (), read_the_audit)]
+        other = next(self.uids)
+        tasks += [(other, (), claim_again), (0, (), read_the_audit)]
         found = at_once(seconds, [(uid, groups, functools.partial(task, door)) for uid, groups, task in tasks])
-        return {"other": found.pop(OTHER), "root": found.pop(0), "flooders": found,
+        return {"other": found.pop(other), "root": found.pop(0), "flooders": found,
                 "log": len(self.daemon.log().splitlines()) - lines, "member": self.has_line(MEMBERS_LINE)}
 
     def has_line(self, action, by=f"uid {MEMBER}"):
