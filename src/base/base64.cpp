@@ -3,10 +3,14 @@
 #include <cstddef>
 
 namespace gpuyard {
+namespace {
+
+constexpr std::string_view kDigits =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+}  // namespace
 
 std::string encode_base64(std::string_view bytes) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string text;
   for (std::size_t i = 0; i < bytes.size(); i += 3) {
     const auto byte = [&](std::size_t at) {
@@ -19,6 +23,26 @@ std::string encode_base64(std::string_view bytes) {
     }
   }
   return text;
+}
+
+std::optional<std::string> decode_base64(std::string_view text) {
+  if (text.size() % 4 != 0) return std::nullopt;
+  if (text.ends_with('=')) text.remove_suffix(text.ends_with("==") ? 2 : 1);
+  std::string bytes;
+  unsigned pending = 0;
+  unsigned pending_bits = 0;
+  for (const char c : text) {
+    const std::size_t digit = kDigits.find(c);
+    if (digit == kDigits.npos) return std::nullopt;
+    pending = (pending << 6U) | static_cast<unsigned>(digit);
+    pending_bits += 6;
+    if (pending_bits < 8) continue;
+    pending_bits -= 8;
+    bytes += static_cast<char>(pending >> pending_bits);
+    pending &= (1U << pending_bits) - 1;
+  }
+  if (pending != 0) return std::nullopt;  // bits of no byte
+  return bytes;
 }
 
 }  // namespace gpuyard
