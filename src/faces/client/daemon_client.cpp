@@ -10,23 +10,10 @@
 #include "base/text.h"
 #include "faces/client/local_daemon.h"
 #include "faces/protocol/fields.h"
+#include "io/http/target.h"
 
 namespace gpuyard::client {
 namespace {
-
-std::string percent_encoded(std::string_view text) {
-  constexpr std::string_view kPlain =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-  std::string out;
-  for (const char c : text) {
-    if (kPlain.find(c) != std::string_view::npos) {
-      out += c;
-    } else {
-      out += fmt::format("%{:02X}", static_cast<unsigned>(static_cast<unsigned char>(c)));
-    }
-  }
-  return out;
-}
 
 Errc errc_of_status(int status) {
   constexpr int kUnauthorized = 401;
@@ -122,10 +109,10 @@ std::string target_of(std::string_view pattern, const NamedValues& parameters) {
   for (const auto& [name, value] : parameters) {
     const std::string field = "{" + name + "}";
     if (const std::size_t at = target.find(field); at != std::string::npos) {
-      target.replace(at, field.size(), percent_encoded(value));
+      target.replace(at, field.size(), http::percent_encode(value));
     } else {
       target += std::exchange(separator, '&');
-      target += name + "=" + percent_encoded(value);
+      target += name + "=" + http::percent_encode(value);
     }
   }
   return target;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "io/http/endpoint.h"
 
@@ -27,12 +28,19 @@ struct Origin {
   // it alone decides: nobody asks who signed the certificate, for whom, and until when.
   std::string pin = {};
   std::optional<Proxy> proxy = {};  // the way to it; none: directly
+  // PEM text. Where it is set, even to "", these certificates alone are trusted: neither the
+  // system's nor ca_file; tls only. A certificate here need not be self-signed.
+  std::optional<std::string> ca_pem = {};
 
   // "hooks.slack.com", "127.0.0.1:9093", "[::1]:9093": as in a Host field.
   std::string text() const;
 
   friend bool operator==(const Origin&, const Origin&) = default;
 };
+
+// Reads "host", "host:8080" or "[::1]:8080" into host and port; without a port, the origin's stays.
+// False for anything else.
+bool read_authority(std::string_view text, Origin&);
 
 // A server to which a client shows a token. Users name it by its URL.
 struct HttpsEndpoint {

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "base/text.h"
 #include "io/http/endpoint.h"
 
@@ -106,6 +108,20 @@ bool is_same_name(std::string_view name, std::string_view allowed) {
 }
 
 }  // namespace
+
+std::string percent_encode(std::string_view text) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+  std::string out;
+  for (const char c : text) {
+    if (kPlain.find(c) != std::string_view::npos) {
+      out += c;
+    } else {
+      out += fmt::format("%{:02X}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    }
+  }
+  return out;
+}
 
 std::optional<std::string> percent_decode(std::string_view text) {
   std::string out;

@@ -15,6 +15,10 @@ namespace gpuyard::http {
 // digits, or if the result has a control character.
 std::optional<std::string> percent_decode(std::string_view text);
 
+// Encodes all but letters, digits and "-._~", as a segment of a path or a value of a query needs
+// it.
+std::string percent_encode(std::string_view text);
+
 // Fills path and query from request.target, and host where the target names one. Errc::invalid if
 // it is neither "/..." nor "http://host/..." in good encoding, or if the decoded path has a ".."
 // segment.

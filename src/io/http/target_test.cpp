@@ -17,6 +17,11 @@ TEST(PercentDecode, RefusesBrokenEscapesAndControlCharacters) {
   }
 }
 
+TEST(PercentEncode, EncodesAllButUnreservedCharacters) {
+  EXPECT_EQ(percent_encode("aZ09-._~"), "aZ09-._~");
+  EXPECT_EQ(percent_encode("a/b?c=d e%\n\xC3\xA9"), "a%2Fb%3Fc%3Dd%20e%25%0A%C3%A9");
+}
+
 Request decoded(std::string target) {
   Request request;
   request.target = std::move(target);

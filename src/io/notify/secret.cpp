@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
+#include "io/http/origin.h"
 #include "io/http/target.h"
 #include "io/notify/sink_config.h"
 
@@ -39,25 +40,6 @@ Error url_error() {
 
 bool is_plain(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return c > 0x20 && c < 0x7F; });
-}
-
-// "host", "host:8080", "[::1]:8080"
-bool read_authority(std::string_view text, http::Origin& origin) {
-  std::size_t host_end = text.rfind(':');
-  if (text.starts_with('[')) {
-    const std::size_t bracket = text.find(']');
-    if (bracket == text.npos) return false;
-    origin.host = text.substr(1, bracket - 1);
-    host_end = bracket + 1;
-  } else {
-    origin.host = text.substr(0, host_end);
-    if (origin.host.find(':') != text.npos) return false;
-  }
-  if (origin.host.empty() || origin.host.find_first_of("[]\\@") != text.npos) return false;
-  if (host_end >= text.size()) return true;
-  if (text[host_end] != ':') return false;
-  origin.port = parse_number<std::uint16_t>(text.substr(host_end + 1)).value_or(0);
-  return origin.port != 0;
 }
 
 }  // namespace
@@ -93,7 +75,7 @@ Result<Url> parse_url(std::string_view text) {
     url.userinfo = Secret(*userinfo);
     authority.remove_prefix(at + 1);
   }
-  if (!read_authority(authority, url.origin)) return url_error();
+  if (!http::read_authority(authority, url.origin)) return url_error();
   std::string target(text.substr(path));
   if (!target.starts_with('/')) target.insert(0, "/");
   url.target = Secret(std::move(target));
