@@ -114,6 +114,44 @@ TEST_F(FetchOverTls, HostnameMismatchIsDeniedBeforeRequest) {
   EXPECT_EQ(server_->request(), "");
 }
 
+TEST_F(FetchOverTls, CaPemIsTrustedWithoutAFile) {
+  start(TestCertificate(kOwnNames), {kBareHello});
+  Origin origin{true, "localhost", server_->port()};
+  origin.ca_pem = "# a remark\n" + directory_.read("file");
+  const auto response = fetch(origin, ClientRequest(), kTestTimeout);
+  EXPECT_TRUE(response) << response.error().message;
+}
+
+TEST_F(FetchOverTls, CaPemReplacesTheOtherTrust) {
+  start(TestCertificate(kOwnNames), {kBareHello});
+  ::setenv("SSL_CERT_FILE", ca_file().c_str(), 1);
+  Origin origin{true, "localhost", server_->port(), ca_file()};
+  origin.ca_pem = directory_.read("b.sock");
+  const auto response = fetch(origin, ClientRequest(), kTestTimeout);
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Errc::denied);
+  EXPECT_THAT(response.error().message,
+              testing::EndsWith("is not trusted: self-signed certificate"));
+  EXPECT_EQ(server_->request(), "");
+}
+
+TEST_F(FetchOverTls, EmptyOrDamagedCaPemTrustsNothing) {
+  start(TestCertificate(kOwnNames), {kBareHello});
+  const std::string good = directory_.read("file");
+  const std::string damaged =
+      good + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+  for (const auto& [pem, why] : {std::pair<std::string, const char*>{"", "no PEM certificate"},
+                                 {"text", "no PEM certificate"},
+                                 {damaged, "a damaged certificate"}}) {
+    Origin origin{true, "localhost", server_->port(), ca_file()};
+    origin.ca_pem = pem;
+    const auto response = fetch(origin, ClientRequest(), kTestTimeout);
+    ASSERT_FALSE(response) << pem;
+    EXPECT_EQ(response.error().code, Errc::invalid);
+    EXPECT_THAT(response.error().message, HasSubstr(why));
+  }
+}
+
 TEST_F(FetchOverTls, TrustsNoCertificateThatHasExpired) {
   start(TestCertificate(kOwnNames, -60), {kBareHello});
   const auto response = fetch_from("localhost", ca_file());
@@ -254,6 +292,19 @@ TEST(Origin, IsWrittenAsInAHostField) {
   EXPECT_EQ((Origin{true, "a.example", 80}.text()), "a.example:80");
   EXPECT_EQ((Origin{false, "::1", 80}.text()), "[::1]");
   EXPECT_EQ((Origin{false, "::1", 9093}.text()), "[::1]:9093");
+}
+
+TEST(Origin, AuthorityIsReadWithAndWithoutAPort) {
+  Origin origin;
+  EXPECT_TRUE(read_authority("a.example", origin));
+  EXPECT_EQ(origin, (Origin{true, "a.example", 443}));
+  EXPECT_TRUE(read_authority("a.example:6443", origin));
+  EXPECT_EQ(origin, (Origin{true, "a.example", 6443}));
+  EXPECT_TRUE(read_authority("[fd00::1]:6443", origin));
+  EXPECT_EQ(origin, (Origin{true, "fd00::1", 6443}));
+  for (const char* bad : {"", ":1", "[::1", "::1", "a:0", "a:65536", "a:b", "a@b", "[::1]x"}) {
+    EXPECT_FALSE(read_authority(bad, origin)) << bad;
+  }
 }
 
 TEST(Resolve, LiteralAndLocalhostNeedNoLookup) {

@@ -1,6 +1,7 @@
 #include "io/http/tls_client.h"
 
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <unistd.h>
@@ -52,11 +53,33 @@ Result<void> load_system_trust(SSL_CTX* context, bool others_too) {
                "ca-certificates, or set ca_file or SSL_CERT_FILE"};
 }
 
-Result<void> load_trust(SSL_CTX* context, const std::string& ca_file) {
-  const bool own = !ca_file.empty();
+// An intermediate certificate counts as well as a root: Kubernetes' own clients accept both.
+Result<void> load_trusted_pem(SSL_CTX* context, std::string_view pem) {
+  X509_STORE* store = ::SSL_CTX_get_cert_store(context);
+  ::X509_STORE_set_flags(store, X509_V_FLAG_PARTIAL_CHAIN);
+  const OpensslPtr<BIO, &::BIO_free> bio(
+      ::BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  ::ERR_clear_error();
+  std::size_t count = 0;
+  while (X509* next = ::PEM_read_bio_X509(bio.get(), nullptr, refuse_passphrase, nullptr)) {
+    const OpensslPtr<X509, &::X509_free> certificate(next);
+    if (::X509_STORE_add_cert(store, certificate.get()) == 1) ++count;
+  }
+  // OpenSSL says this at the end of each text, too.
+  const bool at_end = ERR_GET_REASON(::ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  if (at_end && count > 0) return {};
+  return Error{Errc::invalid, at_end
+                                  ? "the CA contains no PEM certificate, which begins with "
+                                    "'-----BEGIN CERTIFICATE-----'"
+                                  : "the CA contains a damaged certificate: " + openssl_reason()};
+}
+
+Result<void> load_trust(SSL_CTX* context, const Origin& origin) {
+  if (origin.ca_pem) return load_trusted_pem(context, *origin.ca_pem);
+  const bool own = !origin.ca_file.empty();
   auto trusted = load_system_trust(context, own);
   if (!trusted || !own) return trusted;
-  return load_trusted_file(context, ca_file, "ca_file");
+  return load_trusted_file(context, origin.ca_file, "ca_file");
 }
 
 // A name is also told to the server, an address is not (RFC 6066).
@@ -74,6 +97,7 @@ struct TlsClient::Parts {
   std::string peer_name;
   std::string pin;                  // "": the chain, the name and the dates decide
   bool skips_verification = false;  // any certificate is accepted
+  bool has_ca_pem = false;          // ca_file would change nothing
   std::unique_ptr<SSL_CTX, decltype(&::SSL_CTX_free)> context{nullptr, &::SSL_CTX_free};
   std::unique_ptr<SSL, decltype(&::SSL_free)> ssl{nullptr, &::SSL_free};
   BIO* in = nullptr;  // both are the SSL's
@@ -86,6 +110,7 @@ TlsClient::~TlsClient() = default;
 Result<std::unique_ptr<TlsClient::Parts>> TlsClient::make_parts(const Origin& origin) {
   auto parts = std::make_unique<Parts>();
   parts->peer_name = origin.text();
+  parts->has_ca_pem = origin.ca_pem.has_value();
   if (start_openssl()) parts->context.reset(::SSL_CTX_new(::TLS_client_method()));
   if (!parts->context)
     return Error{Errc::internal, "OpenSSL cannot be initialised: " + openssl_reason()};
@@ -119,7 +144,7 @@ Result<std::unique_ptr<TlsClient>> TlsClient::make(const Origin& origin) {
   }
   SSL_CTX* context = (*parts)->context.get();
   ::SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
-  if (auto trusted = load_trust(context, origin.ca_file); !trusted) {
+  if (auto trusted = load_trust(context, origin); !trusted) {
     return std::move(trusted).error();
   }
   return make_client(*std::move(parts), origin);
@@ -131,7 +156,7 @@ Result<std::unique_ptr<TlsClient>> TlsClient::make_unverified(const Origin& orig
   if (!parts) return std::move(parts).error();
   (*parts)->skips_verification = true;
   // A failure is ignored: the server's certificate is then shown as untrusted.
-  [[maybe_unused]] const auto trusted = load_trust((*parts)->context.get(), origin.ca_file);
+  [[maybe_unused]] const auto trusted = load_trust((*parts)->context.get(), origin);
   return make_client(*std::move(parts), origin);
 }
 
@@ -150,9 +175,11 @@ Error TlsClient::tls_error(std::string_view doing) const {
   const bool asked = parts_->pin.empty() && !parts_->skips_verification;
   if (asked && verdict != X509_V_OK) {
     return Error{Errc::denied,
-                 fmt::format("{} is not trusted: {}; if its certificate is correct, set ca_file to "
-                             "the certificate of its issuer",
-                             parts_->peer_name, ::X509_verify_cert_error_string(verdict))};
+                 fmt::format("{} is not trusted: {}{}", parts_->peer_name,
+                             ::X509_verify_cert_error_string(verdict),
+                             parts_->has_ca_pem ? ""
+                                                : "; if its certificate is correct, set ca_file to "
+                                                  "the certificate of its issuer")};
   }
   return Error{Errc::unavailable, fmt::format("{} over TLS with {} failed: {}", doing,
                                               parts_->peer_name, openssl_reason())};

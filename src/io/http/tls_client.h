@@ -17,8 +17,8 @@ namespace gpuyard::http {
 
 class TlsClient {
  public:
-  // Errc::invalid if there are no certificates to trust, the origin's ca_file has none, or its pin
-  // is none; not_found or denied if that file cannot be read.
+  // Errc::invalid if there are no certificates to trust, the origin's ca_file or ca_pem has none,
+  // or its pin is none; not_found or denied if that file cannot be read.
   static Result<std::unique_ptr<TlsClient>> make(const Origin&);
   // Accepts any server, to see its certificate. Nothing may be sent to such a server.
   static Result<std::unique_ptr<TlsClient>> make_unverified(const Origin&);
