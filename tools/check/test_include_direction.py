@@ -17,6 +17,7 @@ def one(path: str, text: str) -> str:
     ("src/faces/api/x.cpp", '"gpu/nvml/api.h"'),
     ("src/faces/client/x.cpp", '"daemon/wiring.h"'),
     ("src/io/http/x_test.cpp", '"faces/api/routes.h"'),
+    ("src/io/kube/x.cpp", '"io/notify/back_off.h"'),
     ("simulator/sim/x.h", '"gpu/nvml/table.h"'),
     ("include/gpuyard/x.h", '"base/result.h"'),
 ])
