@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <span>
 #include <utility>
 
@@ -106,6 +107,17 @@ Result<void> check_refused(const Entry& entry, std::span<const RefusedKey> refus
                                       entry.kind, printable(entry.name), used->name, used->advice));
 }
 
+// A CA that cannot be read must not stand for none.
+Result<void> check_texts(const Entry& entry, std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names) {
+    if (is_set(*entry.content, name) && text_in(*entry.content, name).empty()) {
+      return kubeconfig_error(fmt::format("{} \"{}\" has {}, which is not a string", entry.kind,
+                                          printable(entry.name), name));
+    }
+  }
+  return {};
+}
+
 Error server_error(std::string_view url) {
   return kubeconfig_error(fmt::format(
       "server: expected a URL such as https://10.0.0.1:6443; got \"{}\"", printable(url)));
@@ -138,6 +150,10 @@ std::string absolute_in(const std::string& directory, const std::string& path) {
 
 // Data counts more than a file, as in kubectl.
 Result<Credential> read_ca(const Entry& cluster, const std::string& directory) {
+  if (auto checked = check_texts(cluster, {"certificate-authority-data", "certificate-authority"});
+      !checked) {
+    return std::move(checked).error();
+  }
   const std::string data = text_in(*cluster.content, "certificate-authority-data");
   if (data.empty()) {
     const std::string file = text_in(*cluster.content, "certificate-authority");
@@ -153,6 +169,9 @@ Result<Credential> read_token(const object& config, const std::string& user_name
   auto user = find_entry(config, "user", user_name);
   if (!user) return std::move(user).error();
   if (auto checked = check_refused(*user, kRefusedOfUsers); !checked) {
+    return std::move(checked).error();
+  }
+  if (auto checked = check_texts(*user, {"token", "tokenFile"}); !checked) {
     return std::move(checked).error();
   }
   Credential token{.text = text_in(*user->content, "token"),
@@ -202,8 +221,8 @@ Result<ApiServer> parse_kubeconfig(std::string_view text, const std::string& pat
         "{}: expected a kubeconfig in JSON, the part of YAML that gpuyard reads", path));
     if (!config) error.cause = config.error().message;
     error.hint = fmt::format(
-        "kubectl --kubeconfig {} config view --raw --minify --flatten -o json > {}.json", word,
-        word);
+        "umask 077\nkubectl --kubeconfig {} config view --raw --minify --flatten -o json > {}.json",
+        word, word);
     return error;
   }
   auto server = read_current_context(config->get_object(), parent_directory(path));

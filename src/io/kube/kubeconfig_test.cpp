@@ -95,7 +95,8 @@ TEST(Kubeconfig, YamlErrorNamesTheConversion) {
   EXPECT_EQ(error.message,
             "/etc/kube/config: expected a kubeconfig in JSON, the part of YAML that gpuyard reads");
   EXPECT_EQ(error.hint,
-            "kubectl --kubeconfig /etc/kube/config config view --raw --minify --flatten -o json > "
+            "umask 077\nkubectl --kubeconfig /etc/kube/config config view --raw --minify --flatten "
+            "-o json > "
             "/etc/kube/config.json");
   EXPECT_EQ(error_of("[]").message, error.message);
 }
@@ -140,6 +141,15 @@ TEST(Kubeconfig, DamagedCaDataIsInvalid) {
           kubeconfig(R"({"server":"https://a","certificate-authority-data":"-----BEGIN"})", kToken))
           .message,
       HasSubstr("certificate-authority-data is not base64"));
+}
+
+TEST(Kubeconfig, CredentialThatIsNoStringIsInvalid) {
+  EXPECT_THAT(
+      error_of(kubeconfig(R"({"server":"https://a","certificate-authority":["ca.crt"]})", kToken))
+          .message,
+      HasSubstr("cluster \"prod\" has certificate-authority, which is not a string"));
+  EXPECT_THAT(error_of(kubeconfig(kServer, R"({"token":"abc","tokenFile":7})")).message,
+              HasSubstr("user \"agent\" has tokenFile, which is not a string"));
 }
 
 TEST(Kubeconfig, FileIsReadFromDisk) {
