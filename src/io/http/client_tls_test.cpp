@@ -122,6 +122,26 @@ TEST_F(FetchOverTls, CaPemIsTrustedWithoutAFile) {
   EXPECT_TRUE(response) << response.error().message;
 }
 
+// Some clusters give their clients the certificate of an intermediate CA, without its root.
+TEST_F(FetchOverTls, IntermediateInCaPemIsTrusted) {
+  const auto sign = [](const TestCertificate& one, const TestCertificate& by) {
+    X509* x = one.certificate.get();
+    ::X509_set_issuer_name(x, ::X509_get_subject_name(by.certificate.get()));
+    EXPECT_GT(::X509_sign(x, by.key.get(), ::EVP_sha256()), 0);
+  };
+  const TestCertificate root("DNS:root.example");
+  const TestCertificate intermediate("DNS:intermediate.example");
+  const TestCertificate leaf(kOwnNames);
+  sign(intermediate, root);
+  sign(leaf, intermediate);
+  start(leaf, {kBareHello});
+  intermediate.write_to(directory_.in("a.sock"));
+  Origin origin{true, "localhost", server_->port()};
+  origin.ca_pem = directory_.read("a.sock");
+  const auto response = fetch(origin, ClientRequest(), kTestTimeout);
+  EXPECT_TRUE(response) << response.error().message;
+}
+
 TEST_F(FetchOverTls, CaPemReplacesTheOtherTrust) {
   start(TestCertificate(kOwnNames), {kBareHello});
   ::setenv("SSL_CERT_FILE", ca_file().c_str(), 1);
