@@ -94,7 +94,15 @@ Result<protocol::GpuVerdicts> fetch_verdicts(const std::string& socket) {
   return client::call(*daemon, protocol::kVerdict, {}, {}, kCheckTimeout);
 }
 
-// Cuts between characters.
+// A '|' would begin Nagios' performance data.
+std::string one_line(std::string_view text) {
+  std::string line = printable(text);
+  std::ranges::replace(line, '|', '/');
+  return line;
+}
+
+}  // namespace
+
 std::string shortened(std::string text, std::size_t bytes) {
   constexpr std::string_view kMore = "...";
   if (text.size() <= bytes) return text;
@@ -106,15 +114,6 @@ std::string shortened(std::string text, std::size_t bytes) {
   }
   return text.substr(0, end).append(kMore);
 }
-
-// A '|' would begin Nagios' performance data.
-std::string one_line(std::string_view text) {
-  std::string line = printable(text);
-  std::ranges::replace(line, '|', '/');
-  return line;
-}
-
-}  // namespace
 
 CheckResult check_of(const protocol::GpuVerdicts& verdicts) {
   CheckResult check;

@@ -42,4 +42,7 @@ CheckResult failed_check(const Error&);
 std::string check_line(const CheckResult&, CheckConvention);
 int check_exit_code(CheckStatus, CheckConvention);
 
+// Cuts a longer text between two characters, and ends it with "...".
+std::string shortened(std::string text, std::size_t bytes);
+
 }  // namespace gpuyard::cli
