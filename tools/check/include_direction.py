@@ -83,7 +83,7 @@ CONFINED: dict[str, tuple[str, ...]] = {
     "spdlog/": ("src/base/",),
     "zlib.h": ("src/io/http/", "src/core/auth/token.cpp"),
     "openssl/": ("src/io/http/", "src/core/auth/token.cpp", "src/io/notify/requests.cpp",
-                 "src/gpu/driver/change_log.cpp"),
+                 "src/gpu/driver/change_log.cpp", "src/cli/kube/object_names.cpp"),
     "dlfcn.h": ("src/gpu/nvml/", "src/faces/library/public_monitor.cpp", "simulator/*_test.cpp"),
     "gtest/": TESTS,
     "gmock/": TESTS,
