@@ -142,6 +142,8 @@ class ControlPlane(ClusterObjects):
                 f'{self._tokens[user]},{user},{user},"{group}"\n' for user, group in USERS.items())),
             # Without the controller that makes accounts, a Pod would have to wait for one.
             "disable-admission-plugins": "ServiceAccount",
+            # Else SIGTERM takes a minute, which is how long it lets clients watch.
+            "shutdown-send-retry-after": "true",
             "audit-policy-file": self.place.write("audit.json", json.dumps(POLICY)),
             "audit-log-path": self.place.outside("audit.log"),
         } | (more or {})

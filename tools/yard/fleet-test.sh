@@ -4,7 +4,9 @@
 # the truth, and what is printed of each fault.
 # ./yard fleet-test slurm [--jobs N] [--only speed|joules|storm|transcript] - the hooks of Slurm under
 # Debian's own, against their bars: how long they take, and whether the joules of jobs add up.
-# Both need root.
+# ./yard fleet-test kube [PYTEST ARGS] - the tests of tests/kube with the real control plane of Kubernetes.
+# The first run builds it, in five to ten minutes, and needs a Go toolchain; the user's cache keeps it.
+# The first two need root.
 
 # shellcheck source=tools/yard/stages.sh
 source tools/yard/stages.sh
@@ -12,16 +14,21 @@ source tools/yard/stages.sh
 source tools/yard/suites.sh
 
 yard_fleet-test() {
-  local script
-  case ${1:-} in
-    view) script=tests/fleet/view.py ;;
-    slurm) script=tests/slurm/whole.py ;;
-    *) die "fleet-test: say what to test: view or slurm" ;;
+  local what=${1:-} words
+  case $what in
+    view) words=(tests/fleet/view.py) ;;
+    slurm) words=(tests/slurm/whole.py) ;;
+    kube) words=(-m pytest -q -p no:cacheprovider tests/kube) ;;
+    *) die "fleet-test: say what to test: view, slurm or kube" ;;
   esac
   shift
   install_packages build test
-  prepare_clients tools/clients_sshd.sh tools/clients_slurm.sh
+  if [[ $what == kube ]]; then
+    tools/kube_control_plane.sh --build
+  else
+    prepare_clients tools/clients_sshd.sh tools/clients_slurm.sh
+  fi
   build release gpuyard sim_nvml
   GPUYARD_BIN="$PWD/build/release/gpuyard" GPUYARD_SIM_LIB="$PWD/build/release/sim/libnvidia-ml.so.1" \
-    /usr/bin/python3 "$script" "$@"
+    /usr/bin/python3 "${words[@]}" "$@"
 }
