@@ -8,6 +8,7 @@
 
 #include "base/json_writer.h"
 #include "base/text.h"
+#include "cli/kube/status.h"
 #include "cli/options.h"
 #include "cli/read/history_table.h"
 #include "cli/read/json_output.h"
@@ -104,6 +105,7 @@ constexpr std::array kSchemas = {
     Schema{"free", "gpuyard free --json", &json::shape_of<protocol::FreeGpus>},
     Schema{"history", "gpuyard history --json", &json::shape_of<HistoryAnswer>},
     Schema{"hosts", "gpuyard host list --json", &json::shape_of<HostsAnswer>},
+    Schema{"kube", "gpuyard kube status --json", &json::shape_of<KubeStatus>},
     Schema{"lease", "gpuyard lease ... --json", &json::shape_of<protocol::LeaseAnswer>},
     Schema{"leases", "gpuyard leases --json", &json::shape_of<protocol::Leases>},
     Schema{"management", "gpuyard power, clocks, ... --json, when showing settings",

@@ -24,7 +24,7 @@ using DaemonVerbs =
 using StartingVerbs = boost::mp11::mp_list<RunVerb>;  // and EnergyVerb, if it is given a command
 using LocalVerbs =
     boost::mp11::mp_list<ServeVerb, ReplayVerb, ConfigVerb, TlsVerb, HostVerb, FleetVerb, SlurmVerb,
-                         SimVerb, DialStdioVerb, VersionVerb, SchemaVerb, CompletionVerb>;
+                         KubeVerb, SimVerb, DialStdioVerb, VersionVerb, SchemaVerb, CompletionVerb>;
 
 template <class AnyVerb>
 VerbScope scope_of_verb(const AnyVerb& verb) {

@@ -72,6 +72,7 @@ const std::vector<Example>& examples() {
       {{"host", "add", "x", "https://x"}, here},
       {{"fleet"}, here},
       {{"slurm", "health"}, here},
+      {{"kube", "status"}, here},
       {{"serve"}, here},
       {{"config", "print"}, here},
       {{"driver"}, asks},

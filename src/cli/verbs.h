@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/completion.h"
+#include "cli/kube/settings.h"
 #include "cli/screen/screen.h"
 #include "faces/protocol/tokens.h"
 #include "faces/recording/replay_backend.h"
@@ -361,6 +362,18 @@ struct SlurmVerb {
   bool json = false;
 };
 
+// The agent of a Kubernetes node, and what an administrator asks of all of them.
+struct KubeVerb {
+  enum class Action : std::uint8_t { status, agent, withdraw };
+  Action action = Action::status;
+  std::string kubeconfig;   // empty: the pod's own cluster
+  kube::Settings settings;  // status and withdraw have the condition's type, and a node or all ("")
+  std::string memory;       // agent: a file; empty: it remembers nothing
+  std::string socket;       // agent: empty: this machine's
+  bool json = false;
+  ColorMode color = ColorMode::automatic;
+};
+
 struct DoctorVerb {
   SourceFlags source;
   bool json = false;
@@ -493,7 +506,7 @@ using Verb =
                  HistoryVerb, WhyVerb, CheckVerb, QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb,
                  ControlVerb, AuditVerb, OperationsVerb, RunVerb, LeaseVerb, LeasesVerb, QueueVerb,
                  FreeVerb, CordonVerb, UsageVerb, AlertsVerb, TokenVerb, TlsVerb, HostVerb,
-                 FleetVerb, SlurmVerb, DoctorVerb, ConfigVerb, VersionVerb, SchemaVerb,
+                 FleetVerb, SlurmVerb, KubeVerb, DoctorVerb, ConfigVerb, VersionVerb, SchemaVerb,
                  CompletionVerb, SimVerb, DialStdioVerb>;
 
 // The kind of a verb, which decides whether -H applies: whether another machine's daemon can serve
@@ -535,6 +548,7 @@ int run(const TlsVerb&);
 int run(const HostVerb&);
 int run(const FleetVerb&);
 int run(const SlurmVerb&);
+int run(const KubeVerb&);
 int run(const DoctorVerb&);
 int run(const ConfigVerb&);
 int run(const VersionVerb&);
@@ -587,6 +601,7 @@ Options add_tls(Options program, TlsVerb&);
 Options add_named_host(Options program, HostVerb&);
 Options add_fleet(Options program, FleetVerb&);
 Options add_slurm(Options program, SlurmVerb&);
+Options add_kube(Options program, KubeVerb&);
 Options add_doctor(Options program, DoctorVerb&);
 Options add_config(Options program, ConfigVerb&);
 Options add_version(Options program, VersionVerb&);
@@ -602,7 +617,7 @@ void add_verbs(VerbList& verbs) {
   verbs.add("Monitoring", add_query, add_processes, add_why, add_check, add_history, add_events,
             add_smi, add_record, add_replay);
   verbs.add("Leasing", add_queue, add_free, add_lease, add_cordon, add_uncordon);
-  verbs.add("Multiple machines", add_fleet, add_slurm);
+  verbs.add("Multiple machines", add_fleet, add_slurm, add_kube);
   verbs.add("Accounting", add_energy, add_usage);
   verbs.add("GPU settings", add_power, add_clocks, add_persistence, add_compute_mode, add_ecc,
             add_reset, add_restore, add_audit, add_operations);

@@ -38,6 +38,7 @@ ANSWERS = {
     "free": [],
     "history": [("history", "--json"), ("history", "0", "--json", "--metric", "fan_speed,energy")],
     "hosts": [("host", "list", "--json")],
+    "kube": [],  # of a cluster: tests/kube
     "lease": [],
     "leases": [],
     "management": [],

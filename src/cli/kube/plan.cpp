@@ -291,11 +291,8 @@ class Planner {
     const auto own =
         std::ranges::find_if(node().taints, [](const auto& one) { return is_own(one); });
     const bool stands = own != node().taints.end();
-    if (settings_.taint_node == NodeTaintPolicy::never) {
-      forget_taint();
-      if (stands) patch_taints("");
-      return;
-    }
+    // An agent that may never taint its node has no right to patch it.
+    if (settings_.taint_node == NodeTaintPolicy::never) return forget_taint();
     record_taint(stands);
     std::map<std::string, std::string> reasons;  // value by UUID
     std::string first;                           // of the reasons that no administrator refused

@@ -22,10 +22,10 @@
 #include "base/clock.h"
 #include "cli/kube/desired_state.h"
 #include "cli/kube/object_names.h"
+#include "cli/kube/settings.h"
 
 namespace gpuyard::cli::kube {
 
-inline constexpr std::string_view kConditionType = "gpuyard.io/GPUsHealthy";
 inline constexpr std::string_view kDeviceTaintKey = "gpuyard.io/sick";
 inline constexpr std::string_view kNodeTaintKey = "gpuyard.io/gpu-sick";
 inline constexpr std::string_view kCordonValue = "cordoned";
@@ -33,16 +33,6 @@ inline constexpr std::string_view kDriverDownRule = "driver-down";
 
 // A device plugin gets this long to hide a bad GPU by itself.
 inline constexpr Duration kPluginTimeout = std::chrono::seconds(15);
-
-enum class DeviceEffect : std::uint8_t { none, no_schedule, no_execute };
-enum class NodeTaintPolicy : std::uint8_t { needed, any, never };
-
-struct Settings {
-  std::string node;  // the name of this node
-  std::string condition_type = std::string(kConditionType);
-  DeviceEffect effect = DeviceEffect::no_schedule;
-  NodeTaintPolicy taint_node = NodeTaintPolicy::needed;
-};
 
 struct Moment {
   TimePoint boot{};  // for durations

@@ -146,10 +146,9 @@ DoctorAnswer examine(const SourceFlags& flags) {
   return answer;
 }
 
-enum class Verdict { good, lacking, bad, none };
+enum class Mark { good, lacking, bad, none };
 
-Printable line(const Screen& screen, Verdict verdict, std::string_view what,
-               const std::string& text) {
+Printable line(const Screen& screen, Mark mark, std::string_view what, const std::string& text) {
   struct Sign {
     Tone tone;
     std::string_view utf8;
@@ -158,7 +157,7 @@ Printable line(const Screen& screen, Verdict verdict, std::string_view what,
   constexpr std::array kSigns = {Sign{Tone::good, "\u2713", "+"},
                                  Sign{Tone::warning, "\u2013", "-"}, Sign{Tone::bad, "\u2717", "x"},
                                  Sign{Tone::plain, " ", " "}};
-  const Sign& sign = kSigns[static_cast<std::size_t>(verdict)];
+  const Sign& sign = kSigns[static_cast<std::size_t>(mark)];
   return formatted("{} {:<8}{}\n", painted(screen, sign.tone, screen.utf8 ? sign.utf8 : sign.ascii),
                    what, text);
 }
@@ -168,19 +167,19 @@ Printable driver_lines(const Screen& screen, const DriverFinding& driver, bool e
     return text.value_or(std::string(kNothing));
   };
   if (!driver.initialised) {
-    Printable why = line(screen, Verdict::bad, "driver", or_dash(driver.error));
+    Printable why = line(screen, Mark::bad, "driver", or_dash(driver.error));
     if (elsewhere) return why;
-    return why + line(screen, Verdict::none, "NVML",
+    return why + line(screen, Mark::none, "NVML",
                       driver.library ? "expected at " + *driver.library
                                      : "expected as libnvidia-ml.so.1 in the loader's search path");
   }
   const bool gpus = driver.gpus > 0;
-  return line(screen, Verdict::good, "driver",
+  return line(screen, Mark::good, "driver",
               fmt::format("{}, CUDA up to {}", or_dash(driver.driver_version),
                           or_dash(driver.cuda_driver_version))) +
-         line(screen, Verdict::good, "NVML",
+         line(screen, Mark::good, "NVML",
               fmt::format("{}, {}", or_dash(driver.nvml_version), or_dash(driver.library))) +
-         line(screen, gpus ? Verdict::good : Verdict::bad, "GPUs", std::to_string(driver.gpus));
+         line(screen, gpus ? Mark::good : Mark::bad, "GPUs", std::to_string(driver.gpus));
 }
 
 // The address once: most messages name it.
@@ -192,19 +191,19 @@ std::string unreachable_text(const DaemonFinding& daemon) {
 
 Printable text_of(const DoctorAnswer& answer, const Screen& screen, bool elsewhere) {
   Printable out = driver_lines(screen, answer.driver, elsewhere);
-  out += line(screen, answer.cuda_available ? Verdict::good : Verdict::bad, "CUDA",
+  out += line(screen, answer.cuda_available ? Mark::good : Mark::bad, "CUDA",
               answer.cuda_available ? "available" : "not available");
   const DaemonFinding& daemon = answer.daemon;
   const bool well = daemon.ready.value_or(false);
-  out += line(screen, well ? Verdict::good : Verdict::lacking, "daemon",
+  out += line(screen, well ? Mark::good : Mark::lacking, "daemon",
               daemon.reachable
                   ? fmt::format("{} at {}, {}", *daemon.version, *daemon.address, daemon.message)
                   : unreachable_text(daemon));
   if (daemon.user) {
-    out += line(screen, Verdict::good, "user", "the daemon runs without root as " + *daemon.user);
+    out += line(screen, Mark::good, "user", "the daemon runs without root as " + *daemon.user);
   }
   for (const std::string& lack : daemon.lacks) {
-    out += line(screen, Verdict::lacking, "", lack);
+    out += line(screen, Mark::lacking, "", lack);
   }
   for (const std::string& advice : answer.advice) out += formatted("\n  {}", advice);
   if (!answer.advice.empty()) out += "\n";

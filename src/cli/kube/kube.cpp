@@ -1,0 +1,117 @@
+// gpuyard kube: its options, and what its verbs share.
+#include "cli/kube/verbs.h"
+#include "cli/shared_options.h"
+#include "io/kube/kubeconfig.h"
+
+namespace gpuyard::cli {
+namespace kube {
+
+Result<gpuyard::kube::Client> open_client(const std::string& kubeconfig) {
+  auto server = kubeconfig.empty() ? gpuyard::kube::api_server_of_pod()
+                                   : gpuyard::kube::read_kubeconfig(kubeconfig);
+  if (server) return gpuyard::kube::Client(*std::move(server));
+  if (kubeconfig.empty() && server.error().code == Errc::not_found) {
+    return Error{Errc::not_found, "this process does not run in a pod, and no kubeconfig is given",
+                 "", "gpuyard kube status --kubeconfig FILE"};
+  }
+  return std::move(server).error();
+}
+
+Error error_of(const gpuyard::kube::Answer& answer) {
+  using enum gpuyard::kube::Outcome;
+  switch (answer.outcome) {
+    case absent:
+    case gone:
+      return {Errc::not_found, answer.message};
+    case unauthorized:
+    case forbidden:
+      return {Errc::denied, answer.message};
+    case conflict:
+    case already_exists:
+      return {Errc::conflict, answer.message};
+    case throttled:
+      return {Errc::busy, answer.message};
+    case unreachable:
+    case server_error:
+      return {Errc::unavailable, answer.message};
+    default:
+      return {Errc::internal, answer.message};
+  }
+}
+
+}  // namespace kube
+
+Options add_kube(Options program, KubeVerb& verb) {
+  const Options kube = program.verb("kube", "Report the health of GPUs to Kubernetes");
+  kube.requires_verb()
+      .explain(
+          "The agent runs beside the daemon on each node. It sets a condition on its Node, and "
+          "taints the devices of GPUs that are bad or cordoned.")
+      .example("gpuyard kube status --kubeconfig admin.json")
+      .example("gpuyard kube agent --node n1", "In a pod of the node");
+  const auto action = [&](KubeVerb::Action what, const char* name, const char* help) {
+    const Options sub = kube.verb(name, help).sets(verb.action, what);
+    sub.option("--kubeconfig", verb.kubeconfig, "Kubeconfig in JSON with the cluster and a token")
+        .metavar("FILE")
+        .default_is("the account of this pod");
+    sub.option("--condition", verb.settings.condition_type, "Type of the Node's condition")
+        .metavar("NAME")
+        .default_is("gpuyard.io/GPUsHealthy");
+    return sub;
+  };
+  const Options agent = action(KubeVerb::Action::agent, "agent",
+                               "Keep a node's condition and taints as its GPUs are");
+  agent.option("--node", verb.settings.node, "Name of this machine's Node")
+      .metavar("NAME")
+      .required();
+  agent.option("--memory", verb.memory, "File that survives a restart of the agent")
+      .metavar("FILE")
+      .default_is("remember nothing");
+  const Options taints = agent.heading("Taints");
+  taints
+      .option("--effect", verb.settings.effect,
+              {{"None", kube::DeviceEffect::none},
+               {"NoSchedule", kube::DeviceEffect::no_schedule},
+               {"NoExecute", kube::DeviceEffect::no_execute}},
+              "Effect of a bad GPU's device taint: None, NoSchedule or NoExecute")
+      .metavar("NAME")
+      .default_is("NoSchedule");
+  taints
+      .option("--taint-node", verb.settings.taint_node,
+              {{"needed", kube::NodeTaintPolicy::needed},
+               {"any", kube::NodeTaintPolicy::any},
+               {"never", kube::NodeTaintPolicy::never}},
+              "Taint the Node: if a lost GPU breaks its device plugin (needed), any or never")
+      .metavar("WHEN")
+      .default_is("needed");
+  add_socket(agent, verb.socket);
+  agent.example("gpuyard kube agent --node n1 --memory /run/gpuyard-kube/memory.json")
+      .example("gpuyard kube agent --node n1 --effect None", "Dry run for device taints");
+  const Options status =
+      action(KubeVerb::Action::status, "status", "Show what the cluster knows of its GPUs");
+  status.option("--node", verb.settings.node, "Show this node only").metavar("NAME");
+  add_json(status, verb.json);
+  add_color(status, verb.color);
+  status.example("gpuyard kube status --kubeconfig admin.json");
+  const Options withdraw = action(KubeVerb::Action::withdraw, "withdraw",
+                                  "Remove every condition and taint that agents have set");
+  withdraw.option("--node", verb.settings.node, "Withdraw what was set for this node only")
+      .metavar("NAME");
+  withdraw.explain("Remove the agents first: an agent that runs sets them again.")
+      .example("gpuyard kube withdraw --kubeconfig admin.json");
+  return kube;
+}
+
+int run(const KubeVerb& verb) {
+  switch (verb.action) {
+    case KubeVerb::Action::agent:
+      return kube::run_agent(verb);
+    case KubeVerb::Action::status:
+      return kube::show_status(verb);
+    case KubeVerb::Action::withdraw:
+      return kube::withdraw(verb);
+  }
+  return 0;
+}
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,87 @@
+#include "cli/kube/memory_file.h"
+
+#include <utility>
+
+#include <boost/json.hpp>
+
+#include "base/files.h"
+#include "base/json_reader.h"
+#include "base/json_writer.h"
+#include "base/log.h"
+#include "base/proc_stat.h"
+
+namespace gpuyard {
+
+// Nanoseconds since the boot.
+static void put_json(std::string& out, const TimePoint& moment) {
+  json::put(out, moment.time_since_epoch().count());
+}
+static void read_json(const boost::json::value& from, TimePoint& moment, const std::string& path,
+                      json::Problems& problems) {
+  boost::system::error_code error;
+  const auto number = from.to_number<TimePoint::rep>(error);
+  if (error) return problems.add(path, "expected nanoseconds");
+  moment = TimePoint(Duration(number));
+}
+
+}  // namespace gpuyard
+
+namespace gpuyard::cli::kube {
+BOOST_DESCRIBE_STRUCT(FlapRecord, (),
+                      (turned_bad_at, is_bad, is_flapping, good_since, rule, advice))
+BOOST_DESCRIBE_STRUCT(PlacedAlert, (), (uuid, value))
+BOOST_DESCRIBE_STRUCT(Memory, (),
+                      (flaps, node_uid, standing_rules, deleted_rules, taint_stands, taint_alerts,
+                       deleted_taint_alerts, allocatable_since, plugin_seen))
+
+namespace {
+
+constexpr std::size_t kMaxMemoryBytes = std::size_t{1} << 20;
+
+struct SavedMemory {
+  std::string boot_id;
+  Memory memory;
+};
+BOOST_DESCRIBE_STRUCT(SavedMemory, (), (boot_id, memory))
+
+}  // namespace
+
+std::string memory_text(const Memory& memory, std::string_view boot_id) {
+  return json::to_json(SavedMemory{std::string(boot_id), memory});
+}
+
+Result<Memory> parse_memory(std::string_view text, std::string_view boot_id) {
+  auto saved = json::from_json<SavedMemory>(text, json::UnknownFields::ignore);
+  if (!saved) return std::move(saved).error();
+  if (saved->boot_id != boot_id) return Error{Errc::not_found, "saved in another boot"};
+  return std::move(saved->memory);
+}
+
+MemoryFile::MemoryFile(std::string path) : path_(std::move(path)), boot_id_(boot_id()) {}
+
+Memory MemoryFile::load() {
+  if (path_.empty()) return {};
+  auto text = read_file(path_, kMaxMemoryBytes);
+  if (!text) {
+    if (text.error().code != Errc::not_found) log::warning("{}", text.error().text());
+    return {};
+  }
+  auto memory = parse_memory(*text, boot_id_);
+  if (!memory) {
+    log::info("{} is not used: {}", path_, memory.error().text());
+    return {};
+  }
+  saved_ = *std::move(text);
+  return *std::move(memory);
+}
+
+Result<void> MemoryFile::save(const Memory& memory) {
+  if (path_.empty()) return {};
+  std::string text = memory_text(memory, boot_id_);
+  if (text == saved_) return {};
+  if (auto done = replace_file(path_, text, 0600); !done) return done;
+  saved_ = std::move(text);
+  return {};
+}
+
+}  // namespace gpuyard::cli::kube

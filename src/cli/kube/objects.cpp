@@ -1,0 +1,286 @@
+#include "cli/kube/objects.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <boost/json.hpp>
+
+#include "base/json_reader.h"
+
+namespace gpuyard::cli::kube {
+namespace {
+
+using boost::json::array;
+using boost::json::object;
+using boost::json::value;
+
+constexpr std::string_view kPluginPrefix = "nvidia.com/";  // of resources in a Node's capacity
+
+boost::json::string_view json_text(std::string_view text) {
+  return {text.data(), text.size()};
+}
+
+const value* value_in(const object& in, std::string_view key) {
+  return in.if_contains(json_text(key));
+}
+
+// Empty, if the member is missing or something else.
+const object& object_in(const object& in, std::string_view key) {
+  static const object kNone;
+  const value* const found = value_in(in, key);
+  return found != nullptr && found->is_object() ? found->get_object() : kNone;
+}
+
+const array& array_in(const object& in, std::string_view key) {
+  static const array kNone;
+  const value* const found = value_in(in, key);
+  return found != nullptr && found->is_array() ? found->get_array() : kNone;
+}
+
+std::optional<std::string> optional_text_in(const object& in, std::string_view key) {
+  const value* const found = value_in(in, key);
+  if (found == nullptr || !found->is_string()) return std::nullopt;
+  return std::string(found->get_string());
+}
+
+std::string text_in(const object& in, std::string_view key) {
+  return optional_text_in(in, key).value_or("");
+}
+
+// Calls visit(object) for the entries of a list that are objects.
+template <class Visit>
+void each_object(const array& list, Visit&& visit) {
+  for (const value& one : list) {
+    if (one.is_object()) visit(one.get_object());
+  }
+}
+
+Result<value> parse_object(std::string_view text) {
+  auto document = json::parse(text);
+  if (document && !document->is_object()) return Error{Errc::invalid, "expected a JSON object"};
+  return document;
+}
+
+// --- Node ---
+
+ConditionStatus parse_status(std::string_view word) {
+  return word == "True"    ? ConditionStatus::yes
+         : word == "False" ? ConditionStatus::no
+                           : ConditionStatus::unknown;
+}
+
+bool has_plugin_gpus(const object& capacity) {
+  return std::ranges::any_of(capacity, [](const auto& one) {
+    return std::string_view(one.key().data(), one.key().size()).starts_with(kPluginPrefix) &&
+           one.value().is_string() && one.value().get_string() != "0";
+  });
+}
+
+Result<SeenNode> node_of(const object& from, std::string_view condition_type) {
+  const object& metadata = object_in(from, "metadata");
+  SeenNode node{text_in(metadata, "name"), text_in(metadata, "uid"),
+                text_in(metadata, "resourceVersion")};
+  if (node.name.empty() || node.uid.empty()) return Error{Errc::invalid, "a Node without a uid"};
+  const object& status = object_in(from, "status");
+  each_object(array_in(status, "conditions"), [&](const object& one) {
+    if (text_in(one, "type") != condition_type) return;
+    node.condition = SeenCondition{
+        {parse_status(text_in(one, "status")), text_in(one, "reason"), text_in(one, "message")},
+        from_rfc3339(text_in(one, "lastTransitionTime")).value_or(WallTime{})};
+  });
+  each_object(array_in(object_in(from, "spec"), "taints"), [&](const object& one) {
+    node.taints.push_back({text_in(one, "key"), text_in(one, "value"), text_in(one, "effect"),
+                           boost::json::serialize(one)});
+  });
+  node.has_plugin_gpus = has_plugin_gpus(object_in(status, "capacity"));
+  return node;
+}
+
+// --- ResourceSlice ---
+
+// An attribute's name may begin with its domain: "gpu.nvidia.com/uuid".
+std::string_view without_domain(std::string_view name) {
+  return name.substr(name.rfind('/') + 1);  // npos + 1 is 0
+}
+
+std::string uuid_of(const object& device) {
+  std::string own;
+  std::string parent;
+  for (const auto& one : object_in(device, "attributes")) {
+    if (!one.value().is_object()) continue;
+    const auto name = without_domain({one.key().data(), one.key().size()});
+    if (name == "uuid") own = text_in(one.value().get_object(), "string");
+    if (name == "parentUUID") parent = text_in(one.value().get_object(), "string");
+  }
+  return parent.empty() ? own : parent;
+}
+
+std::int64_t generation_of(const object& pool) {
+  const value* const generation = value_in(pool, "generation");
+  return generation != nullptr && generation->is_int64() ? generation->get_int64() : 0;
+}
+
+// The devices of one pool in the slices of its newest generation.
+struct Pool {
+  std::int64_t generation = 0;
+  std::vector<SliceDevice> devices = {};
+};
+
+// --- DeviceTaintRule ---
+
+Result<DeviceRule> rule_of(const object& from) {
+  const object& metadata = object_in(from, "metadata");
+  const object& spec = object_in(from, "spec");
+  const object& selector = object_in(spec, "deviceSelector");
+  const object& taint = object_in(spec, "taint");
+  DeviceRule rule{.name = text_in(metadata, "name"),
+                  .uid = text_in(metadata, "uid"),
+                  .label = text_in(object_in(metadata, "labels"), kNodeLabel),
+                  .driver = optional_text_in(selector, "driver"),
+                  .pool = optional_text_in(selector, "pool"),
+                  .device = optional_text_in(selector, "device"),
+                  .key = text_in(taint, "key"),
+                  .value = text_in(taint, "value"),
+                  .effect = text_in(taint, "effect")};
+  if (rule.name.empty() || rule.uid.empty()) {
+    return Error{Errc::invalid, "a DeviceTaintRule without a uid"};
+  }
+  const array& owners = array_in(metadata, "ownerReferences");
+  if (owners.size() == 1 && owners.front().is_object()) {
+    const object& owner = owners.front().get_object();
+    rule.owner = Owner{text_in(owner, "kind"), text_in(owner, "name"), text_in(owner, "uid")};
+  }
+  return rule;
+}
+
+}  // namespace
+
+std::string_view status_word(ConditionStatus status) {
+  switch (status) {
+    case ConditionStatus::yes:
+      return "True";
+    case ConditionStatus::no:
+      return "False";
+    case ConditionStatus::unknown:
+      break;
+  }
+  return "Unknown";
+}
+
+Result<SeenNode> parse_node(std::string_view text, std::string_view condition_type) {
+  const auto document = parse_object(text);
+  if (!document) return document.error();
+  return node_of(document->get_object(), condition_type);
+}
+
+std::vector<SeenNode> parse_nodes(std::string_view text, std::string_view condition_type) {
+  std::vector<SeenNode> nodes;
+  const auto document = parse_object(text);
+  if (!document) return nodes;
+  each_object(array_in(document->get_object(), "items"), [&](const object& one) {
+    if (auto node = node_of(one, condition_type)) nodes.push_back(*std::move(node));
+  });
+  return nodes;
+}
+
+Result<std::vector<SliceDevice>> parse_slices(std::string_view text) {
+  const auto document = parse_object(text);
+  if (!document) return document.error();
+  std::map<std::pair<std::string, std::string>, Pool> pools;  // by driver and pool
+  each_object(array_in(document->get_object(), "items"), [&](const object& slice) {
+    const object& spec = object_in(slice, "spec");
+    const object& from = object_in(spec, "pool");
+    SliceDevice device;
+    device.node = text_in(spec, "nodeName");
+    device.driver = text_in(spec, "driver");
+    device.pool = text_in(from, "name");
+    Pool& pool = pools[{device.driver, device.pool}];
+    const std::int64_t generation = generation_of(from);
+    if (generation < pool.generation) return;
+    if (generation > pool.generation) pool = {generation};
+    each_object(array_in(spec, "devices"), [&](const object& one) {
+      device.device = text_in(one, "name");
+      device.uuid = uuid_of(one);
+      pool.devices.push_back(device);
+    });
+  });
+  std::vector<SliceDevice> devices;
+  for (auto& [name, pool] : pools) {
+    std::ranges::move(pool.devices, std::back_inserter(devices));
+  }
+  return devices;
+}
+
+Result<DeviceRule> parse_rule(std::string_view text) {
+  const auto document = parse_object(text);
+  if (!document) return document.error();
+  return rule_of(document->get_object());
+}
+
+Result<std::vector<DeviceRule>> parse_rules(std::string_view text) {
+  const auto document = parse_object(text);
+  if (!document) return document.error();
+  std::vector<DeviceRule> rules;
+  each_object(array_in(document->get_object(), "items"), [&](const object& one) {
+    if (auto rule = rule_of(one)) rules.push_back(*std::move(rule));
+  });
+  return rules;
+}
+
+bool serves_resource(std::string_view text, std::string_view plural) {
+  const auto document = parse_object(text);
+  bool found = false;
+  if (!document) return found;
+  each_object(array_in(document->get_object(), "resources"),
+              [&](const object& one) { found = found || text_in(one, "name") == plural; });
+  return found;
+}
+
+std::string condition_patch(const WriteCondition& step) {
+  const object condition{{"type", step.type},
+                         {"status", json_text(status_word(step.text.status))},
+                         {"reason", step.text.reason},
+                         {"message", step.text.message},
+                         {"lastTransitionTime", to_rfc3339(step.changed_at)},
+                         {"lastHeartbeatTime", to_rfc3339(step.written_at)}};
+  return boost::json::serialize(object{{"status", object{{"conditions", array{condition}}}}});
+}
+
+std::string condition_removal(std::string_view condition_type) {
+  const object condition{{"type", json_text(condition_type)}, {"$patch", "delete"}};
+  return boost::json::serialize(object{{"status", object{{"conditions", array{condition}}}}});
+}
+
+std::string rule_object(const DeviceRule& rule, ResourceApi api) {
+  object metadata{{"name", rule.name}, {"labels", object{{json_text(kNodeLabel), rule.label}}}};
+  if (rule.owner) {
+    metadata["ownerReferences"] = array{object{{"apiVersion", "v1"},
+                                               {"kind", rule.owner->kind},
+                                               {"name", rule.owner->name},
+                                               {"uid", rule.owner->uid}}};
+  }
+  // REQUIRES of plan(): a rule has all three. Without them it would taint every device.
+  const object selector{{"driver", rule.driver.value()},
+                        {"pool", rule.pool.value()},
+                        {"device", rule.device.value()}};
+  const object taint{{"key", rule.key}, {"value", rule.value}, {"effect", rule.effect}};
+  return boost::json::serialize(
+      object{{"apiVersion", json_text(version_name(api))},
+             {"kind", "DeviceTaintRule"},
+             {"metadata", std::move(metadata)},
+             {"spec", object{{"deviceSelector", selector}, {"taint", taint}}}});
+}
+
+// The taints of others are sent as the JSON that was read.
+std::string taints_patch(const PatchTaints& step) {
+  return fmt::format(R"({{"spec":{{"taints":[{}]}}}})", fmt::join(step.taints, ","));
+}
+
+std::string_view version_name(ResourceApi api) {
+  return api == ResourceApi::v1 ? "resource.k8s.io/v1" : "resource.k8s.io/v1beta2";
+}
+
+}  // namespace gpuyard::cli::kube

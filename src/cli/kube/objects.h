@@ -1,0 +1,48 @@
+// The objects of Kubernetes that the agent reads and writes, as JSON. Pure: sends nothing.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/kube/plan.h"
+
+namespace gpuyard::cli::kube {
+
+inline constexpr std::string_view kNodeLabel = "gpuyard.io/node";
+
+// Errc::invalid: the text is no Node, or has no name or uid. `condition_type`: of ours.
+Result<SeenNode> parse_node(std::string_view text, std::string_view condition_type);
+
+// The items of a NodeList; one that is malformed is left out.
+std::vector<SeenNode> parse_nodes(std::string_view text, std::string_view condition_type);
+
+// The devices of a ResourceSliceList: of each pool those of its newest generation. The UUID of a
+// device is its attribute parentUUID, of a partition, or uuid, whatever domain they stand in.
+Result<std::vector<SliceDevice>> parse_slices(std::string_view text);
+
+// Errc::invalid: the text is no DeviceTaintRule, or has no name or uid.
+Result<DeviceRule> parse_rule(std::string_view text);
+// The items of a DeviceTaintRuleList; one that is malformed is left out.
+Result<std::vector<DeviceRule>> parse_rules(std::string_view text);
+
+// Whether an APIResourceList has this resource.
+bool serves_resource(std::string_view text, std::string_view plural);
+
+// The bodies of the steps: a strategic merge patch of nodes/NODE/status, a DeviceTaintRule, a merge
+// patch of nodes/NODE without its resourceVersion.
+std::string condition_patch(const WriteCondition&);
+std::string rule_object(const DeviceRule&, ResourceApi);
+std::string taints_patch(const PatchTaints&);
+
+// A strategic merge patch of nodes/NODE/status that removes the condition of this type.
+std::string condition_removal(std::string_view condition_type);
+
+// "True", "False" or "Unknown", as a condition has it.
+std::string_view status_word(ConditionStatus);
+
+// "resource.k8s.io/v1"
+std::string_view version_name(ResourceApi);
+
+}  // namespace gpuyard::cli::kube

@@ -1,0 +1,59 @@
+// Makes a cluster know what it should of this node's GPUs: reads, plans, sends the first step, and
+// plans again. Queues nothing, so that a cluster that was away is told what is so now.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/clock.h"
+#include "cli/kube/cluster.h"
+#include "cli/kube/desired_state.h"
+#include "cli/kube/memory_file.h"
+#include "cli/kube/plan.h"
+
+namespace gpuyard::cli::kube {
+
+// A cluster is read again this often, with jitter, to find what others have changed.
+inline constexpr Duration kReadInterval = std::chrono::minutes(5);
+// A round ends here, so that the daemon is read in between: 64 GPUs of 4 devices fit.
+inline constexpr int kMaxStepsPerRound = 300;
+
+// Thread: one. A round blocks for the requests that it sends.
+class Reconciler {
+ public:
+  // What a test replaces.
+  struct Environment {
+    std::function<Moment()> now;
+    std::function<double()> random;  // 0 to 1
+  };
+
+  // The cluster and the file must outlive it.
+  Reconciler(Settings, ClusterView&, MemoryFile&, Environment);
+
+  // Takes the daemon's latest answer. `is_new`: it is not the one of the round before.
+  void run_round(const DaemonReport&, bool is_new);
+
+ private:
+  std::vector<Step> make_plan(const DaemonReport&);
+  bool read();
+  bool send(const Step&);
+  void fail(const gpuyard::kube::Answer&);
+  void save();
+
+  Settings settings_;
+  ClusterView& cluster_;
+  MemoryFile& file_;
+  Environment environment_;
+  Memory memory_;
+  TimePoint read_due_{};    // the cluster is read at once at the start, and after an error
+  TimePoint next_round_{};  // no request before
+  unsigned failures_ = 0;   // in a row
+  std::string error_;       // that was logged last; empty: the cluster answers
+  std::string save_error_;
+  bool missing_node_logged_ = false;
+};
+
+// "created gpuyard-n1-5f3c0a91: gpu-0 of gpu.nvidia.com is tainted gpuyard.io/sick=xid-fatal"
+std::string step_text(const Step&);
+
+}  // namespace gpuyard::cli::kube
