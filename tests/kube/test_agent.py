@@ -1,0 +1,275 @@
+"""`gpuyard kube agent`, `status` and `withdraw` at a real API server, with a real scheduler: a sick GPU gets no
+pod, and gets pods again once it is well.
+"""
+
+import itertools
+import json
+import subprocess
+import time
+
+import pytest
+
+import agent_node
+from agent_node import RULES, TAINT, AgentNode
+from control_plane import ControlPlane
+from program import PROGRAM, clean_environment, wait_until
+from schemas import validate
+
+FOREIGN = {"key": "team", "value": "vision", "effect": "PreferNoSchedule"}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with ControlPlane() as one:
+        one.make_device_class()
+        yield one
+
+
+@pytest.fixture
+def offer():
+    return "dra"
+
+
+NODES = itertools.count(1)
+
+
+@pytest.fixture
+def node(cluster, tmp_path, daemon, offer):
+    """A node of its own for each test."""
+    one = AgentNode(cluster, tmp_path / "node", daemon, name=f"n{next(NODES)}", offer=offer)
+    yield one
+    one.end()
+    cluster.api.request("DELETE", f"/api/v1/nodes/{one.name}")
+    cluster.api.request("DELETE", f"/apis/resource.k8s.io/v1/resourceslices/{one.name}-gpu.nvidia.com")
+
+
+def administer(cluster, tmp_path, *words):
+    """Runs a verb as the cluster's administrator."""
+    file = cluster.kubeconfig(cluster._tokens["administrator"], name="administrator.json")
+    return subprocess.run([PROGRAM, "kube", *words, "--kubeconfig", file], env=clean_environment(tmp_path),
+                          capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_claims_avoid_a_lost_gpu_until_it_is_back(cluster, node):
+    node.start()
+    node.wait_for_condition("True", "GPUsGood")
+    assert node.rules() == {}
+    node.lose(0)
+    node.wait_for_condition("False", "GpuLost")
+    node.wait_for_rules({"gpu-0": "gpu-lost"})
+    assert TAINT not in node.taints()  # the driver of these devices leaves the others usable
+    cluster.make_pod("one", gpus=1)
+    assert cluster.wait_for_devices("one") == {(node.name, "gpu-1")}
+    cluster.end_pod("one")
+    cluster.make_pod("two", gpus=2)
+    wait_until(lambda: cluster.why_pending("two"), "the scheduler to find too few devices")
+    node.reset(0)
+    node.wait_for_rules({})
+    node.wait_for_condition("True")
+    assert cluster.wait_for_devices("two") == {(node.name, "gpu-0"), (node.name, "gpu-1")}
+    cluster.end_pod("two")
+
+
+@pytest.mark.parametrize("offer", ["plugin"])
+def test_lost_gpu_of_a_device_plugin_taints_the_node(cluster, node):
+    cluster.api.patch(f"/api/v1/nodes/{node.name}", {"spec": {"taints": [FOREIGN]}}, "merge")
+    node.start()
+    node.wait_for_condition("True")
+    node.lose(1)
+    node.wait_for_taint("gpu-lost")
+    assert node.taints()["team"] == "vision" and node.rules() == {}
+    assert FOREIGN in node.node()["spec"]["taints"] and not node.node()["spec"].get("unschedulable")
+    node.reset(1)
+    node.wait_for_taint(None)
+    assert node.node()["spec"]["taints"] == [FOREIGN]
+
+
+@pytest.mark.parametrize("offer", ["plugin"])
+def test_bad_gpu_that_is_not_lost_taints_no_node_by_default(node):
+    node.start()
+    node.inject_xid(0)
+    node.wait_for_condition("False", "XidFatal")
+    time.sleep(2)
+    assert node.taints() == {}
+    node.kill()
+    node.start("--taint-node", "any")
+    node.wait_for_taint("xid-fatal")
+    node.acknowledge_all()
+    node.wait_for_taint(None)
+
+
+def test_cordoned_gpu_gets_no_pod_and_stays_healthy(node):
+    node.start("--effect", "NoExecute")
+    node.wait_for_condition("True")
+    node.yard.must("cordon", "1", "--reason", "its fan is noisy")
+    node.wait_for_rules({"gpu-1": "cordoned"})
+    node.wait_for_condition("True", "GPUsCordoned")
+    rule = next(one for one in node.cluster.api.get(RULES)["items"]
+                if one["metadata"]["labels"].get("gpuyard.io/node") == node.name)
+    assert rule["spec"]["taint"]["effect"] == "NoSchedule"  # pods that run there go on
+    assert [one["uid"] for one in rule["metadata"]["ownerReferences"]] == [node.node()["metadata"]["uid"]]
+    node.yard.must("uncordon", "1")
+    node.wait_for_rules({})
+
+
+def test_writes_are_few(cluster, node):
+    """Bars of A change: the condition, and one rule; nothing while nothing changes."""
+    def count():
+        return len(cluster.audit.writes(node.user))
+    node.start()
+    node.wait_for_condition("True")
+    before = count()
+    node.inject_xid(0)
+    node.wait_for_rules({"gpu-0": "xid-fatal"})
+    wait_until(lambda: count() >= before + 2, "the audit log")
+    time.sleep(10)
+    assert count() == before + 2, cluster.audit.writes(node.user)
+    node.acknowledge_all()
+    node.wait_for_rules({})
+    time.sleep(2)
+    assert count() == before + 4, cluster.audit.writes(node.user)
+    assert {one.status for one in cluster.audit.writes(node.user)} <= {200, 201}
+
+
+def test_hanging_and_killed_api_server_delays_but_loses_nothing(cluster, node):
+    node.start()
+    node.wait_for_condition("True")
+    with cluster.api_server.hanging():
+        node.lose(0)
+        wait_until(lambda: node.yard.go("check").returncode == 2, "the daemon to find it, whatever the cluster does")
+    node.wait_for_rules({"gpu-0": "gpu-lost"})
+    with cluster.api_server.killed():
+        node.reset(0)
+        wait_until(lambda: "next attempt" in node.log(), "the agent to find no server")
+    node.wait_for_rules({})
+    node.wait_for_condition("True")
+    assert "the API server answers again" in node.log()
+
+
+def test_silent_daemon_makes_the_condition_unknown_and_clears_nothing(node):
+    node.start()
+    node.lose(0)
+    node.wait_for_rules({"gpu-0": "gpu-lost"})
+    node.yard.daemon.kill()
+    time.sleep(20)
+    assert node.condition()[0] == "False"
+    node.wait_for_condition("Unknown", "DaemonSilent")
+    assert node.rules() == {"gpu-0": "gpu-lost"}
+
+
+def test_next_agent_corrects_what_changed_meanwhile(node):
+    node.start()
+    node.lose(0)
+    node.wait_for_rules({"gpu-0": "gpu-lost"})
+    node.kill()
+    node.reset(0)
+    node.lose(1)
+    wait_until(lambda: '"bad"' in node.yard.daemon.get("/api/gpu/verdict").text
+               and [one["verdict"] for one in node.yard.daemon.get("/api/gpu/verdict").json()["gpus"]]
+               == ["good", "bad"], "the verdicts to change")
+    assert node.rules() == {"gpu-0": "gpu-lost"}
+    node.start()
+    node.wait_for_rules({"gpu-1": "gpu-lost"})
+
+
+def test_deleted_rule_is_respected_until_the_alert_changes(cluster, node):
+    node.start()
+    node.inject_xid(0)
+    node.wait_for_rules({"gpu-0": "xid-fatal"})
+    rule = next(one["metadata"]["name"] for one in cluster.api.get(RULES)["items"]
+                if one["metadata"]["labels"].get("gpuyard.io/node") == node.name)
+    cluster.api.delete(f"{RULES}/{rule}")
+    node.kill()
+    node.start()
+    node.yard.must("cordon", "1", "--reason", "so that the agent reads the cluster anew")
+    node.wait_for_rules({"gpu-1": "cordoned"})
+    node.acknowledge_all()
+    node.wait_for_condition("True", "GPUsCordoned")
+    node.lose(0)
+    node.wait_for_rules({"gpu-0": "gpu-lost", "gpu-1": "cordoned"})
+
+
+def test_node_made_anew_gets_its_rules_anew(cluster, node):
+    node.start()
+    node.lose(0)
+    node.wait_for_rules({"gpu-0": "gpu-lost"})
+    cluster.api.delete(f"/api/v1/nodes/{node.name}")
+    cluster.api.request("DELETE", f"/apis/resource.k8s.io/v1/resourceslices/{node.name}-gpu.nvidia.com")
+    wait_until(lambda: node.rules() == {}, "the rule of the old Node to be collected")
+    node.make_node()
+    node.kill()
+    node.start()
+    node.wait_for_rules({"gpu-0": "gpu-lost"})
+    node.wait_for_condition("False")
+
+
+def test_replaced_board_is_not_tainted_by_its_slot(cluster, node):
+    node.start()
+    node.lose(0)
+    node.wait_for_rules({"gpu-0": "gpu-lost"})
+    cluster.put_devices(node.name, [node.uuids[1], node.uuids[0]])
+    node.kill()
+    node.start()
+    node.wait_for_rules({"gpu-1": "gpu-lost"})
+
+
+def test_status_shows_what_agents_have_set(cluster, node, tmp_path):
+    node.start()
+    node.lose(0)
+    node.wait_for_rules({"gpu-0": "gpu-lost"})
+    done = administer(cluster, tmp_path, "status")
+    assert done.returncode == 0, done.stderr
+    line = next(one for one in done.stdout.splitlines() if one.startswith(node.name))
+    assert "False" in line and "GpuLost" in line
+    assert "Device taints: resource.k8s.io/v1" in done.stdout
+    answer = json.loads(administer(cluster, tmp_path, "status", "--node", node.name, "--json").stdout)
+    validate(answer, "kube")
+    assert answer["nodes"][0]["tainted_devices"] == [f"gpu.nvidia.com/{node.name}/gpu-0=gpu-lost"]
+    done = administer(cluster, tmp_path, "status", "--node", "nowhere")
+    assert done.returncode != 0 and "nowhere" in done.stderr
+
+
+@pytest.mark.parametrize("offer", ["plugin"])
+def test_withdraw_leaves_what_is_of_others(cluster, node, tmp_path):
+    cluster.put_devices(node.name, [node.uuids[0]])
+    cluster.taint_device("of-another", node.name, "gpu-0")
+    cluster.api.patch(f"/api/v1/nodes/{node.name}", {"spec": {"taints": [FOREIGN]}}, "merge")
+    before = node.node()
+    node.start("--taint-node", "any")
+    node.lose(0)
+    node.wait_for_rules({"gpu-0": "gpu-lost"})
+    node.wait_for_taint("gpu-lost")
+    node.kill()
+    done = administer(cluster, tmp_path, "withdraw", "--node", node.name)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "Removed 1 device taint rules, 1 node taints and 1 conditions.\n"
+    after = node.node()
+    assert after["spec"] == before["spec"]
+    assert [one["type"] for one in after["status"]["conditions"]] == [
+        one["type"] for one in before["status"]["conditions"]]
+    assert node.rules() == {} and cluster.api.get(f"{RULES}/of-another")
+    cluster.untaint_device("of-another")
+    done = administer(cluster, tmp_path, "withdraw", "--node", node.name)
+    assert done.stdout == "Removed 0 device taint rules, 0 node taints and 0 conditions.\n"
+
+
+def test_account_without_rights_is_reported_and_breaks_nothing(cluster, node, monkeypatch):
+    monkeypatch.setattr(agent_node, "RIGHTS", [])
+    node.account = f"powerless-{node.name}"[:60]
+    cluster.make_account(node.account, [])
+    node.token = cluster.make_token(node.account)
+    node.start()
+    wait_until(lambda: "forbidden" in node.log(), "the refusal in the log")
+    assert node.log().count("forbidden") == 1 and node.agent.poll() is None
+
+
+def test_agent_without_cluster_or_with_a_bad_file_ends_with_advice(tmp_path):
+    def agent(*words):
+        return subprocess.run([PROGRAM, "kube", "agent", "--node", "n1", *words], env=clean_environment(tmp_path),
+                              capture_output=True, text=True, timeout=60, check=False)
+    done = agent()
+    assert done.returncode != 0 and "no kubeconfig is given" in done.stderr
+    file = tmp_path / "kubeconfig"
+    file.write_text("apiVersion: v1\nkind: Config\n", encoding="utf-8")
+    done = agent("--kubeconfig", str(file))
+    assert done.returncode != 0 and str(file) in done.stderr
