@@ -39,6 +39,11 @@ CHARTS = {
                    "--set", "podAnnotations.team=lab", "--set", "nodeSelector=null", "--set", "createNamespace=true",
                    "--set", "config.lease.most_gpus_per_user=4", "--set", "config.shares.connections=64",
                    "--set-json", "config.energy.price_per_kwh=0.31", "--set-string", "alerts=# none yet"],
+    "agent": ["--set", "kube.enabled=true"],
+    "agent that ends pods": ["--set", "kube.enabled=true", "--set", "control.enabled=true", "--set", "kube.effect=NoExecute",
+                             "--set", "kube.condition=GPUHealth", "--set", "kube.poolExpression=variables.pool == 'a'"],
+    "agent alone": ["--set", "kube.enabled=true", "--set", "daemon.enabled=false", "--set", "kube.taintNode=never",
+                    "--set", "kube.policy=false", "--set", "kube.effect=None", "--set", "tolerations=null"],
 }
 
 

@@ -29,6 +29,8 @@ def test_rendered_chart_is_valid_kubernetes(settings, tmp_path):
 @pytest.mark.parametrize("wrong", [
     "simulate=65", "control.enabld=true", "tls.anonymous=all", "tls.port=80", "tls.clients={DNS:a = read}",
     "config.lease=strict", "hostPaths.run=run", "image.repository=", "maxUnavailable=half", "config.lease.a.b=1",
+    "kube.condition=Ready", "kube.condition=a'b", "kube.taintNode=sometimes", "kube.effect=PreferNoSchedule",
+    "daemon.enabled=false",
 ])
 def test_the_schema_refuses(wrong):
     done = run(tool("helm"), "template", "gpuyard", CHART, *NEW_KUBERNETES, "--set", wrong, check=False)
@@ -40,17 +42,25 @@ def test_simulated_gpus_are_a_demo_only_on_request():
     assert "mixed" not in rendered("--set", "simulate=4,demo=true")
 
 
-def test_manifest_matches_rendered_chart():
-    made = run(KUBERNETES / "render.sh", env=os.environ | {"HELM": tool("helm")}).stdout
-    assert made == (KUBERNETES / "daemonset.yaml").read_text(encoding="utf-8"), "run packaging/kubernetes/render.sh"
+MANIFESTS = {"daemonset.yaml": [], "daemonset_agent.yaml": ["agent"]}
 
 
-def test_the_manifest_is_valid_kubernetes():
-    run(tool("kubernetes-validate"), "--strict", KUBERNETES / "daemonset.yaml")
+@pytest.mark.parametrize("name, words", MANIFESTS.items(), ids=MANIFESTS)
+def test_manifest_matches_rendered_chart(name, words):
+    made = run(KUBERNETES / "render.sh", *words, env=os.environ | {"HELM": tool("helm")}).stdout
+    assert made == (KUBERNETES / name).read_text(encoding="utf-8"), "run packaging/kubernetes/render.sh"
+    images = sum(line.strip().startswith("image:") for line in made.splitlines())
+    assert f"in the {['three', 'four'][images - 3]} `image:` lines" in made
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_the_manifest_is_valid_kubernetes(name):
+    for version in ("1.30", "1.37"):
+        run(tool("kubernetes-validate"), "--strict", "-k", version, KUBERNETES / name)
 
 
 def every_container(spec):
-    return spec["initContainers"] + spec["containers"]
+    return spec.get("initContainers", []) + spec["containers"]
 
 
 @pytest.mark.parametrize("settings", CHARTS.values(), ids=CHARTS)
@@ -65,18 +75,86 @@ def test_pods_request_no_gpu_and_minimal_privileges(settings):
         security = one["securityContext"]
         assert security["readOnlyRootFilesystem"] and not security["allowPrivilegeEscalation"]
         assert security["capabilities"]["drop"] == ["ALL"] and "privileged" not in security
-        if one["name"] != "folders":
+        if one["name"] == "agent":
+            assert security["runAsUser"] == 0 and security["capabilities"] == {"drop": ["ALL"]}
+        elif one["name"] != "folders":
             assert security["runAsUser"] == (0 if controls else USER)
             assert security["runAsNonRoot"] is not controls
             assert security["capabilities"].get("add", []) == (["SYS_ADMIN"] if controls else [])
-    assert ("Service" in kinds) == ("tls.enabled=false" not in settings)
+    no_daemon = "daemon.enabled=false" in settings
+    assert ("Service" in kinds) == (not no_daemon and "tls.enabled=false" not in settings)
+    assert spec.get("hostPID", False) is not no_daemon
 
 
 @pytest.mark.parametrize("settings", CHARTS.values(), ids=CHARTS)
 def test_the_program_takes_the_configuration_of_the_chart(settings, tmp_path):
     if not PROGRAM.exists():
         pytest.skip(f"{PROGRAM} is missing")
-    data = next(one for one in documents(rendered(*settings)) if one["kind"] == "ConfigMap")["data"]
+    data = next((one for one in documents(rendered(*settings)) if one["kind"] == "ConfigMap"), {}).get("data")
+    if "daemon.enabled=false" in settings:
+        assert data is None
+        return
     path = tmp_path / "gpuyard.toml"
     path.write_text(data["gpuyard.toml"], encoding="utf-8")
     run(PROGRAM, "config", "validate", "--config", path)
+
+
+# The Kubernetes agent.
+
+def of_kind(kind, *settings):
+    return [one for one in documents(rendered(*settings)) if one["kind"] == kind]
+
+
+@pytest.mark.parametrize("settings", CHARTS.values(), ids=CHARTS)
+def test_only_agent_mounts_a_token(settings):
+    (daemon_set,) = of_kind("DaemonSet", *settings)
+    spec = daemon_set["spec"]["template"]["spec"]
+    tokens = {one["name"] for one in spec["volumes"] if "projected" in one}
+    mounting = [one["name"] for one in every_container(spec)
+                if tokens & {mount["name"] for mount in one["volumeMounts"]}]
+    agent = "kube.enabled=true" in settings
+    assert mounting == (["agent"] if agent else []) and len(tokens) == agent
+    assert all(one["automountServiceAccountToken"] is False for one in of_kind("ServiceAccount", *settings))
+    tolerated = {one["key"] for one in spec.get("tolerations", [])}
+    assert ("gpuyard.io/gpu-sick" in tolerated) == agent
+
+
+def test_chart_without_agent_gives_no_rights():
+    for kind in ("ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "Job"):
+        assert not of_kind(kind)
+
+
+def test_agent_may_patch_nodes_only_to_taint_them():
+    def verbs(*settings):
+        role = of_kind("ClusterRole", "--set", "kube.enabled=true", *settings)[0]
+        return next(rule["verbs"] for rule in role["rules"] if rule.get("resources") == ["nodes"])
+    assert verbs() == verbs("--set", "kube.taintNode=any") == ["get", "patch"]
+    assert verbs("--set", "kube.taintNode=never") == ["get"]
+
+
+def test_policy_admits_the_effect_that_the_values_name():
+    for effect, admitted in (("None", "['None']"), ("NoSchedule", "['None', 'NoSchedule']"),
+                             ("NoExecute", "['None', 'NoSchedule', 'NoExecute']")):
+        text = rendered("--set", "kube.enabled=true", "--set", f"kube.effect={effect}")
+        assert f"object.spec.taint.effect in {admitted}\n" in text and f'- "{effect}"\n' in text
+
+
+def test_agent_needs_kubernetes_with_policies():
+    words = (tool("helm"), "template", "gpuyard", CHART, "--set", "kube.enabled=true", "--kube-version", "1.29.9")
+    refused = run(*words, check=False)
+    assert refused.returncode != 0 and "needs Kubernetes 1.30 or newer" in refused.stderr
+    assert "kube.policy=false" in refused.stderr
+    assert "ValidatingAdmissionPolicy" not in run(*words, "--set", "kube.policy=false").stdout
+
+
+def test_what_follows_an_uninstall_takes_its_rights_along():
+    hooks = [one for one in documents(rendered("--set", "kube.enabled=true"))
+             if one["metadata"].get("annotations", {}).get("helm.sh/hook") == "post-delete"]
+    assert [one["kind"] for one in hooks] == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Job"]
+    for one in hooks:
+        assert one["metadata"]["annotations"]["helm.sh/hook-delete-policy"] == "before-hook-creation,hook-succeeded"
+    pod = hooks[-1]["spec"]["template"]["spec"]
+    assert pod["containers"][0]["args"] == ["kube", "withdraw"]
+    assert "gpuyard.io/gpu-sick" in {one["key"] for one in pod["tolerations"]}
+    assert pod["serviceAccountName"] == hooks[0]["metadata"]["name"] != "gpuyard"
+    assert "withdraw" not in (KUBERNETES / "daemonset_agent.yaml").read_text(encoding="utf-8")

@@ -1,5 +1,5 @@
 """One node of a cluster: a simulated daemon, its Node object, and the agent beside it, which has the token of
-a pod of that node.
+a pod of that node and the rights of the manifest.
 """
 
 import json
@@ -10,6 +10,7 @@ from pathlib import Path
 from program import PATIENCE, PROGRAM, wait_until
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "process"))
+from agent_rights import token_of_agent  # noqa: E402
 from lease_yard import LeaseYard  # noqa: E402
 
 RESOURCE = "/apis/resource.k8s.io/v1"
@@ -19,13 +20,6 @@ TAINT = "gpuyard.io/gpu-sick"
 # Alerts that end within seconds.
 CONFIG = '[alerts]\nfile = "{file}"\n'
 QUICK = "[rule.gpu-lost]\nclear_hold_s = 2\n"
-RIGHTS = [
-    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]},
-    {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
-    {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list"]},
-    {"apiGroups": ["resource.k8s.io"], "resources": ["devicetaintrules"],
-     "verbs": ["get", "list", "create", "delete"]},
-]
 
 
 class AgentNode:
@@ -42,10 +36,7 @@ class AgentNode:
         self.uuids = [self.yard.world.uuid(number) for number in range(gpus)]
         self.offer = offer
         self.make_node()
-        self.account = f"agent-{name}"
-        self.user = cluster.make_account(self.account, RIGHTS)
-        cluster.make_pod(self.account, node=name, account=self.account)
-        self.token = cluster.make_token(self.account, pod=self.account)
+        self.token = token_of_agent(cluster, name)
         self.log_path = self.place / "agent.log"
         self.agent = None
 

@@ -16,6 +16,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 
+{{/* The name of objects that belong to no namespace: releases of one name in two namespaces do not share them. */}}
+{{- define "gpuyard.clusterName" -}}
+{{- $name := include "gpuyard.name" . -}}
+{{ eq $name .Release.Namespace | ternary $name (printf "%s-%s" .Release.Namespace $name) }}-agent
+{{- end -}}
+
 {{- define "gpuyard.image" -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
@@ -73,4 +79,38 @@ capabilities:
   {{- if .Values.control.enabled }}
   add: [SYS_ADMIN]
   {{- end }}
+{{- end -}}
+
+{{/* With the agent, those of the values and its own taint: a pod that is restarted returns to its node. */}}
+{{- define "gpuyard.tolerations" -}}
+{{- $ours := .Values.kube.enabled | ternary (list (dict "key" "gpuyard.io/gpu-sick" "operator" "Exists")) list -}}
+{{ toYaml (concat (.Values.tolerations | default list) $ours) }}
+{{- end -}}
+
+{{/* The claim is in tokens that are bound to a pod or to a Node. */}}
+{{- define "gpuyard.nodeOfToken" -}}
+- name: node
+  expression: >-
+    request.userInfo.?extra[?'authentication.kubernetes.io/node-name'].orValue([]).size() == 1 ?
+    request.userInfo.extra['authentication.kubernetes.io/node-name'][0] : ''
+{{- end -}}
+
+{{- define "gpuyard.tokenHasNode" -}}
+- expression: variables.node != ''
+  message: the agent's token must have the claim authentication.kubernetes.io/node-name
+  reason: Forbidden
+{{- end -}}
+
+{{/* The taint of a cordoned GPU never has the effect NoExecute. */}}
+{{- define "gpuyard.ruleEffects" -}}
+['None'
+{{- if ne .Values.kube.effect "None" }}, 'NoSchedule'{{ end }}
+{{- if eq .Values.kube.effect "NoExecute" }}, 'NoExecute'{{ end }}]
+{{- end -}}
+
+{{/* A failed Job stays, so that its log can be read. What gives it rights goes in both cases. */}}
+{{- define "gpuyard.withdrawHook" -}}
+helm.sh/hook: post-delete
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end -}}
