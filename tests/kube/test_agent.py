@@ -145,7 +145,7 @@ def test_hanging_and_killed_api_server_delays_but_loses_nothing(cluster, node):
         wait_until(lambda: "next attempt" in node.log(), "the agent to find no server")
     node.wait_for_rules({})
     node.wait_for_condition("True")
-    assert "the API server answers again" in node.log()
+    assert "the cluster is up to date again" in node.log()
 
 
 def test_silent_daemon_makes_the_condition_unknown_and_clears_nothing(node):
@@ -244,7 +244,7 @@ def test_withdraw_leaves_what_is_of_others(cluster, node, tmp_path):
     node.kill()
     done = administer(cluster, tmp_path, "withdraw", "--node", node.name)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "Removed 1 device taint rules, 1 node taints and 1 conditions.\n"
+    assert done.stdout == "Removed: device taint rules 1, node taints 1, conditions 1.\n"
     after = node.node()
     assert after["spec"] == before["spec"]
     assert [one["type"] for one in after["status"]["conditions"]] == [
@@ -252,7 +252,7 @@ def test_withdraw_leaves_what_is_of_others(cluster, node, tmp_path):
     assert node.rules() == {} and cluster.api.get(f"{RULES}/of-another")
     cluster.untaint_device("of-another")
     done = administer(cluster, tmp_path, "withdraw", "--node", node.name)
-    assert done.stdout == "Removed 0 device taint rules, 0 node taints and 0 conditions.\n"
+    assert done.stdout == "Removed: device taint rules 0, node taints 0, conditions 0.\n"
 
 
 def test_account_without_rights_is_reported_once(cluster, node):
@@ -269,7 +269,7 @@ def test_agent_without_cluster_or_with_a_bad_file_ends_with_advice(tmp_path):
         return subprocess.run([PROGRAM, "kube", "agent", "--node", "n1", *words], env=clean_environment(tmp_path),
                               capture_output=True, text=True, timeout=60, check=False)
     done = agent()
-    assert done.returncode != 0 and "no kubeconfig is given" in done.stderr
+    assert done.returncode != 0 and "give a kubeconfig with --kubeconfig" in done.stderr
     file = tmp_path / "kubeconfig"
     file.write_text("apiVersion: v1\nkind: Config\n", encoding="utf-8")
     done = agent("--kubeconfig", str(file))

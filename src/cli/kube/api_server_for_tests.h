@@ -91,7 +91,7 @@ class ApiServer {
   std::string new_uid() { return fmt::format("uid-{}", ++last_uid_); }
 
   Answer write(const WriteCondition& step) {
-    node_.condition = SeenCondition{step.text, step.changed_at};
+    node_.condition = SeenCondition{step.text, step.changed_at, step.written_at};
     touch_node();
     return Answer::ok;
   }

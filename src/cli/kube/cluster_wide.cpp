@@ -1,5 +1,7 @@
 #include "cli/kube/cluster_wide.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,6 +11,37 @@
 #include "cli/kube/verbs.h"
 
 namespace gpuyard::cli::kube {
+namespace {
+
+// A Node with many images has 30 KB.
+constexpr unsigned kNodesPerPage = 200;
+
+using Nodes = Result<std::vector<SeenNode>>;
+
+Nodes read_nodes(const gpuyard::kube::Client& client, const std::string& condition_type) {
+  std::vector<SeenNode> nodes;
+  gpuyard::kube::ListOptions options{.limit = kNodesPerPage};
+  do {
+    const auto answer = client.list(node_path(""), options);
+    if (!answer.ok()) return error_of(answer);
+    auto page = parse_nodes(answer.body, condition_type);
+    if (!page) return std::move(page).error();
+    std::ranges::move(page->nodes, std::back_inserter(nodes));
+    options.continue_at = std::move(page->continue_at);
+  } while (!options.continue_at.empty());
+  return nodes;
+}
+
+Nodes read_node(const gpuyard::kube::Client& client, const std::string& condition_type,
+                const std::string& name) {
+  const auto answer = client.get(node_path(name));
+  if (!answer.ok()) return error_of(answer);
+  auto node = parse_node(answer.body, condition_type);
+  if (!node) return std::move(node).error();
+  return std::vector{*std::move(node)};
+}
+
+}  // namespace
 
 Result<ClusterObjects> read_all(const gpuyard::kube::Client& client,
                                 const std::string& condition_type, const std::string& node) {
@@ -17,17 +50,10 @@ Result<ClusterObjects> read_all(const gpuyard::kube::Client& client,
   auto answer = read_served_api(client, served);
   if (!answer.ok()) return error_of(answer);
   all.api = served.rules;
-  if (node.empty()) {
-    answer = client.list(node_path(""));
-    if (!answer.ok()) return error_of(answer);
-    all.nodes = parse_nodes(answer.body, condition_type);
-  } else {
-    answer = client.get(node_path(node));
-    if (!answer.ok()) return error_of(answer);
-    auto one = parse_node(answer.body, condition_type);
-    if (!one) return std::move(one).error();
-    all.nodes.push_back(*std::move(one));
-  }
+  auto nodes =
+      node.empty() ? read_nodes(client, condition_type) : read_node(client, condition_type, node);
+  if (!nodes) return std::move(nodes).error();
+  all.nodes = *std::move(nodes);
   if (all.api == ResourceApi::none) return all;
   const std::string labelled =
       node.empty() ? std::string(kNodeLabel) : fmt::format("{}={}", kNodeLabel, node_label(node));

@@ -77,13 +77,13 @@ bool is_silent(const DaemonReport& report, TimePoint now) {
 }
 
 Desired desired_state(const DaemonReport& report, const FlapRecords& flaps, TimePoint now) {
-  if (report.too_old) {
-    return {.condition = ConditionText{ConditionStatus::unknown, "DaemonTooOld",
-                                       "the daemon is older than this program and has no verdict"}};
-  }
   if (is_silent(report, now)) {
     return {.condition = ConditionText{ConditionStatus::unknown, "DaemonSilent",
                                        "the daemon of this node does not respond"}};
+  }
+  if (report.too_old) {
+    return {.condition = ConditionText{ConditionStatus::unknown, "DaemonTooOld",
+                                       "the daemon is older than this program and has no verdict"}};
   }
   if (!report.verdicts) return {};
   const GpuVerdicts verdicts = count_flapping_as_bad(*report.verdicts, flaps);

@@ -75,10 +75,10 @@ protocol::GpuVerdicts count_flapping_as_bad(protocol::GpuVerdicts verdicts,
     gpu.verdict = Verdict::bad;
     gpu.rule = record.rule;
     gpu.why = fmt::format(
-        "GPU {} has turned bad {} times within an hour, the last time by {}; it counts as bad "
-        "until "
-        "it has been good for 30 minutes",
-        gpu.index, kFlapTurns, record.rule);
+        "GPU {} has turned bad {} times within an hour{}; it counts as bad until it has been good "
+        "for "
+        "30 minutes",
+        gpu.index, kFlapTurns, record.rule.empty() ? "" : ", most recently by " + record.rule);
     gpu.advice = record.advice;
   }
   return verdicts;

@@ -9,12 +9,8 @@ namespace kube {
 Result<gpuyard::kube::Client> open_client(const std::string& kubeconfig) {
   auto server = kubeconfig.empty() ? gpuyard::kube::api_server_of_pod()
                                    : gpuyard::kube::read_kubeconfig(kubeconfig);
-  if (server) return gpuyard::kube::Client(*std::move(server));
-  if (kubeconfig.empty() && server.error().code == Errc::not_found) {
-    return Error{Errc::not_found, "this process does not run in a pod, and no kubeconfig is given",
-                 "", "gpuyard kube status --kubeconfig FILE"};
-  }
-  return std::move(server).error();
+  if (!server) return std::move(server).error();
+  return gpuyard::kube::Client(*std::move(server));
 }
 
 Error error_of(const gpuyard::kube::Answer& answer) {
@@ -60,13 +56,13 @@ Options add_kube(Options program, KubeVerb& verb) {
     return sub;
   };
   const Options agent = action(KubeVerb::Action::agent, "agent",
-                               "Keep a node's condition and taints as its GPUs are");
+                               "Keep a node's condition and taints in line with its GPUs");
   agent.option("--node", verb.settings.node, "Name of this machine's Node")
       .metavar("NAME")
       .required();
   agent.option("--memory", verb.memory, "File that survives a restart of the agent")
       .metavar("FILE")
-      .default_is("remember nothing");
+      .default_is("none: a rule that an administrator deleted comes back");
   const Options taints = agent.heading("Taints");
   taints
       .option("--effect", verb.settings.effect,
@@ -81,11 +77,15 @@ Options add_kube(Options program, KubeVerb& verb) {
               {{"needed", kube::NodeTaintPolicy::needed},
                {"any", kube::NodeTaintPolicy::any},
                {"never", kube::NodeTaintPolicy::never}},
-              "Taint the Node: if a lost GPU breaks its device plugin (needed), any or never")
+              "Taint the Node: needed (plugin with a lost GPU), any (bad GPU) or never")
       .metavar("WHEN")
       .default_is("needed");
   add_socket(agent, verb.socket);
-  agent.example("gpuyard kube agent --node n1 --memory /run/gpuyard-kube/memory.json")
+  agent
+      .explain(
+          "Runs until it is killed, beside the node's daemon. With --effect None it still sets the "
+          "condition and the Node's taint.")
+      .example("gpuyard kube agent --node n1 --memory /run/gpuyard-kube/memory.json")
       .example("gpuyard kube agent --node n1 --effect None", "Dry run for device taints");
   const Options status =
       action(KubeVerb::Action::status, "status", "Show what the cluster knows of its GPUs");

@@ -17,8 +17,6 @@ using boost::json::array;
 using boost::json::object;
 using boost::json::value;
 
-constexpr std::string_view kPluginPrefix = "nvidia.com/";  // of resources in a Node's capacity
-
 boost::json::string_view json_text(std::string_view text) {
   return {text.data(), text.size()};
 }
@@ -72,10 +70,16 @@ ConditionStatus parse_status(std::string_view word) {
                            : ConditionStatus::unknown;
 }
 
+// Of NVIDIA's plugin, shared GPUs ("nvidia.com/gpu.shared") and MIG included.
+bool is_gpu_resource(std::string_view name) {
+  return name == "nvidia.com/gpu" || name.starts_with("nvidia.com/gpu.") ||
+         name.starts_with("nvidia.com/mig-");
+}
+
 bool has_plugin_gpus(const object& capacity) {
   return std::ranges::any_of(capacity, [](const auto& one) {
-    return std::string_view(one.key().data(), one.key().size()).starts_with(kPluginPrefix) &&
-           one.value().is_string() && one.value().get_string() != "0";
+    return is_gpu_resource({one.key().data(), one.key().size()}) && one.value().is_string() &&
+           one.value().get_string() != "0";
   });
 }
 
@@ -89,7 +93,8 @@ Result<SeenNode> node_of(const object& from, std::string_view condition_type) {
     if (text_in(one, "type") != condition_type) return;
     node.condition = SeenCondition{
         {parse_status(text_in(one, "status")), text_in(one, "reason"), text_in(one, "message")},
-        from_rfc3339(text_in(one, "lastTransitionTime")).value_or(WallTime{})};
+        from_rfc3339(text_in(one, "lastTransitionTime")).value_or(WallTime{}),
+        from_rfc3339(text_in(one, "lastHeartbeatTime")).value_or(WallTime{})};
   });
   each_object(array_in(object_in(from, "spec"), "taints"), [&](const object& one) {
     node.taints.push_back({text_in(one, "key"), text_in(one, "value"), text_in(one, "effect"),
@@ -176,14 +181,17 @@ Result<SeenNode> parse_node(std::string_view text, std::string_view condition_ty
   return node_of(document->get_object(), condition_type);
 }
 
-std::vector<SeenNode> parse_nodes(std::string_view text, std::string_view condition_type) {
-  std::vector<SeenNode> nodes;
+Result<NodePage> parse_nodes(std::string_view text, std::string_view condition_type) {
   const auto document = parse_object(text);
-  if (!document) return nodes;
-  each_object(array_in(document->get_object(), "items"), [&](const object& one) {
-    if (auto node = node_of(one, condition_type)) nodes.push_back(*std::move(node));
+  if (!document) return document.error();
+  const object& list = document->get_object();
+  if (value_in(list, "items") == nullptr) return Error{Errc::invalid, "a NodeList without items"};
+  NodePage page;
+  each_object(array_in(list, "items"), [&](const object& one) {
+    if (auto node = node_of(one, condition_type)) page.nodes.push_back(*std::move(node));
   });
-  return nodes;
+  page.continue_at = text_in(object_in(list, "metadata"), "continue");
+  return page;
 }
 
 Result<std::vector<SliceDevice>> parse_slices(std::string_view text) {

@@ -15,8 +15,12 @@ inline constexpr std::string_view kNodeLabel = "gpuyard.io/node";
 // Errc::invalid: the text is no Node, or has no name or uid. `condition_type`: of ours.
 Result<SeenNode> parse_node(std::string_view text, std::string_view condition_type);
 
-// The items of a NodeList; one that is malformed is left out.
-std::vector<SeenNode> parse_nodes(std::string_view text, std::string_view condition_type);
+// A part of a NodeList; a malformed item is left out.
+struct NodePage {
+  std::vector<SeenNode> nodes = {};
+  std::string continue_at = {};  // of the next page; "": this is the last
+};
+Result<NodePage> parse_nodes(std::string_view text, std::string_view condition_type);
 
 // The devices of a ResourceSliceList: of each pool those of its newest generation. The UUID of a
 // device is its attribute parentUUID, of a partition, or uuid, whatever domain they stand in.

@@ -58,6 +58,30 @@ TEST(KubeObjects, NodeWithoutPluginOrConditionIsRead) {
   EXPECT_THAT(node.taints, IsEmpty());
 }
 
+TEST(KubeObjects, OnlyGpusCountAsThoseOfAPlugin) {
+  const auto has_gpus = [](const char* resource) {
+    const std::string text = fmt::format(
+        R"({{"metadata":{{"name":"n1","uid":"u"}},"status":{{"capacity":{{"{}":"4"}}}}}})",
+        resource);
+    return node_from(text.c_str()).has_plugin_gpus;
+  };
+  EXPECT_TRUE(has_gpus("nvidia.com/gpu"));
+  EXPECT_TRUE(has_gpus("nvidia.com/gpu.shared"));
+  EXPECT_TRUE(has_gpus("nvidia.com/mig-1g.10gb"));
+  EXPECT_FALSE(has_gpus("nvidia.com/hostdev"));
+  EXPECT_FALSE(has_gpus("cpu"));
+}
+
+TEST(KubeObjects, PageOfNodesNamesTheNext) {
+  const auto page = parse_nodes(
+      R"({"metadata":{"continue":"c1"},"items":[{"metadata":{"name":"n1","uid":"u"}},{}]})", "T");
+  ASSERT_TRUE(page);
+  ASSERT_THAT(page->nodes, SizeIs(1));
+  EXPECT_EQ(page->continue_at, "c1");
+  EXPECT_EQ(parse_nodes(R"({"items":[]})", "T")->continue_at, "");
+  EXPECT_FALSE(parse_nodes(R"({"kind":"Status"})", "T"));
+}
+
 TEST(KubeObjects, MalformedNodeIsRefused) {
   for (const char* text : {"", "[]", "{}", R"({"metadata":{"name":"n1"}})", R"({"metadata":[]})"}) {
     EXPECT_FALSE(parse_node(text, kConditionType)) << text;

@@ -10,6 +10,7 @@ namespace gpuyard::cli::kube {
 namespace {
 
 constexpr std::string_view kNodeKind = "Node";
+constexpr std::string_view kGpuPrefix = "GPU-";  // of the UUIDs of NVIDIA's boards
 constexpr std::string_view kNoSchedule = "NoSchedule";
 
 // What should become of an object, or of one GPU's part in it.
@@ -96,8 +97,15 @@ class Planner {
     const auto& seen = node().condition;
     if (seen && seen->text == *desired_.condition) return;
     const bool same_status = seen && seen->text.status == desired_.condition->status;
+    if (same_status && seen->text.reason == desired_.condition->reason && is_recent(*seen)) return;
+    const bool has_time = same_status && seen->changed_at != WallTime{};
     steps_.emplace_back(WriteCondition{settings_.condition_type, *desired_.condition,
-                                       same_status ? seen->changed_at : now_.wall, now_.wall});
+                                       has_time ? seen->changed_at : now_.wall, now_.wall});
+  }
+
+  // A time to come is of a clock that was set back.
+  bool is_recent(const SeenCondition& seen) const {
+    return seen.written_at <= now_.wall && now_.wall - seen.written_at < kMessageInterval;
   }
 
   // The devices of this node whose GPU is known, each once. An empty part of a selector would
@@ -117,7 +125,9 @@ class Planner {
     for (DesiredGpu& gpu : gpus_) {
       if (gpu.verdict != Verdict::bad) mark_driver_down(gpu);
     }
-    for (const auto& [name, device] : devices_) add_unlisted(device->uuid);
+    for (const auto& [name, device] : devices_) {
+      if (device->uuid.starts_with(kGpuPrefix)) add_unlisted(device->uuid);
+    }
     if (seen_.allocatable) {
       for (const std::string& uuid : *seen_.allocatable) add_unlisted(uuid);
     }
@@ -147,6 +157,8 @@ class Planner {
       const DesiredGpu* const gpu = find_gpu(one.first);
       return gpu == nullptr || gpu->verdict == Verdict::good;
     });
+    // A plugin that a lost GPU has ended offers none for a while, and comes back.
+    if (node().has_plugin_gpus) memory_.plugin_seen = true;
     if (!seen_.allocatable) return;
     if (!seen_.allocatable->empty()) memory_.plugin_seen = true;
     for (const DesiredGpu& gpu : gpus_) {
@@ -196,8 +208,8 @@ class Planner {
   Target target_of(const std::string& uuid, std::string_view standing) const {
     const DesiredGpu* const gpu = find_gpu(uuid);
     if (gpu == nullptr) return {};
-    const Target cordon{Presence::present, std::string(kCordonValue),
-                        effect_name(cordon_effect(settings_.effect))};
+    Target cordon{Presence::present, std::string(kCordonValue),
+                  effect_name(cordon_effect(settings_.effect))};
     switch (gpu->verdict) {
       case Verdict::bad:
         return {Presence::present, alert_value(*gpu), effect_name(settings_.effect)};
@@ -274,7 +286,7 @@ class Planner {
     if (gpu.verdict == Verdict::good) return Presence::absent;
     if (settings_.taint_node == NodeTaintPolicy::any) return Presence::present;
     if (has_slice(gpu.uuid)) return Presence::absent;
-    if (!node().has_plugin_gpus && !memory_.plugin_seen) return Presence::absent;
+    if (!memory_.plugin_seen) return Presence::absent;
     if (gpu.is_lost()) return Presence::present;
     if (!seen_.allocatable) return Presence::unchanged;
     const auto since = memory_.allocatable_since.find(gpu.uuid);
@@ -365,10 +377,7 @@ class Planner {
 
   // `value`: of ours; empty: without ours.
   void patch_taints(std::string_view value) {
-    PatchTaints patch{node().resource_version, {}, !value.empty()};
-    for (const SeenTaint& taint : node().taints) {
-      if (!is_own(taint)) patch.taints.push_back(taint.json);
-    }
+    PatchTaints patch{node().resource_version, foreign_taints(node()), !value.empty()};
     if (patch.has_own) patch.taints.push_back(taint_json(value));
     steps_.emplace_back(std::move(patch));
   }
@@ -395,6 +404,14 @@ bool DeviceRule::has_content_of(const DeviceRule& other) const {
 std::vector<Step> plan(const Settings& settings, const Desired& desired, const Seen& seen,
                        Memory& memory, const Moment& now) {
   return Planner(settings, desired, seen, memory, now).plan();
+}
+
+std::vector<std::string> foreign_taints(const SeenNode& node) {
+  std::vector<std::string> taints;
+  for (const SeenTaint& taint : node.taints) {
+    if (!is_own(taint)) taints.push_back(taint.json);
+  }
+  return taints;
 }
 
 void prepare(Memory& memory, const Step& step) {

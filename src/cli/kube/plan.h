@@ -31,6 +31,10 @@ inline constexpr std::string_view kNodeTaintKey = "gpuyard.io/gpu-sick";
 inline constexpr std::string_view kCordonValue = "cordoned";
 inline constexpr std::string_view kDriverDownRule = "driver-down";
 
+// A message may have the value of a reading. A new one, if nothing else is new, is written this
+// often.
+inline constexpr Duration kMessageInterval = std::chrono::minutes(1);
+
 // A device plugin gets this long to hide a bad GPU by itself.
 inline constexpr Duration kPluginTimeout = std::chrono::seconds(15);
 
@@ -43,7 +47,8 @@ struct Moment {
 
 struct SeenCondition {
   ConditionText text;
-  WallTime changed_at{};  // lastTransitionTime
+  WallTime changed_at{};  // lastTransitionTime; 1970: there is none
+  WallTime written_at{};  // lastHeartbeatTime; likewise
 };
 
 struct SeenTaint {
@@ -95,8 +100,7 @@ enum class ResourceApi : std::uint8_t { none, v1beta2, v1 };
 struct Seen {
   std::optional<SeenNode> node = {};  // empty: the API server has none of that name
   ResourceApi api = ResourceApi::none;
-  // Those of the newest generation of each pool. A driver that the configuration does not name has
-  // no UUIDs.
+  // Those of the newest generation of each pool.
   std::vector<SliceDevice> devices = {};
   // Those with our label, and those that were read by their name because of a conflict.
   std::vector<DeviceRule> rules = {};
@@ -173,6 +177,9 @@ using Step = std::variant<WriteCondition, CreateRule, DeleteRule, PatchTaints>;
 // Returns the writes in their order: the condition, the rules one after the other, the taints.
 // Empty: the cluster knows what it should, or nothing may be written.
 std::vector<Step> plan(const Settings&, const Desired&, const Seen&, Memory&, const Moment& now);
+
+// The Node's taints but for ours, as they were read.
+std::vector<std::string> foreign_taints(const SeenNode&);
 
 // To be called, and the memory to be saved, before the step is sent: what the agent removes itself
 // was not deleted by an administrator, even if the agent dies before the answer.

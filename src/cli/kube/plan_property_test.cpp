@@ -323,7 +323,7 @@ class Cluster {
 
   // --- The agent ---
 
-  // Until two plans with more than the plugin's timeout between them are empty.
+  // Until two plans are empty, with more time between them than any wait of a plan.
   void settle(std::vector<Mishap> mishaps) {
     rules_before_ = own_rules();
     had_taint_ = !own_taints().empty();
@@ -340,7 +340,7 @@ class Cluster {
           return;
         }
         is_quiet = true;
-        pass(kPluginTimeout);
+        pass(std::max(kPluginTimeout, kMessageInterval));
         continue;
       }
       is_quiet = false;

@@ -1,5 +1,8 @@
 #include "cli/kube/reconciler.h"
 
+#include <algorithm>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,12 +15,6 @@ namespace {
 
 using gpuyard::kube::Answer;
 using gpuyard::kube::Outcome;
-
-// The object was not as it was read: it is read and planned for again, at first without a pause.
-bool is_conflict(Outcome outcome) {
-  return outcome == Outcome::conflict || outcome == Outcome::already_exists ||
-         outcome == Outcome::absent || outcome == Outcome::gone;
-}
 
 std::string text_of(const WriteCondition& step) {
   return fmt::format("wrote the condition {}: {}: {}", step.type, step.text.reason,
@@ -59,30 +56,56 @@ void Reconciler::run_round(const DaemonReport& report, bool is_new) {
     record_verdicts(memory_.flaps, *report.verdicts, now.boot);
   }
   if (now.boot < next_round_) return;
+  const Desired desired = desired_state(report, memory_.flaps, now.boot);
   bool fresh = false;
   const auto read_once = [&] {
     if (!fresh) fresh = read();
     return fresh;
   };
   if (now.boot >= read_due_ && !read_once()) return;
-  auto steps = make_plan(report);
   // A plan on what was read a while ago only says that there is something to do.
-  if (!steps.empty()) {
-    if (!read_once()) return;
-    steps = make_plan(report);
-  }
-  for (int sent = 0; !steps.empty() && sent < kMaxStepsPerRound; ++sent) {
-    if (!send(steps.front())) return;
-    steps = make_plan(report);
-  }
+  if (!make_plan(desired).empty() && (!read_once() || !send_all(desired))) return;
+  if (!error_.empty()) log::info("the cluster is up to date again");
+  error_.clear();
   failures_ = 0;
   save();
 }
 
-std::vector<Step> Reconciler::make_plan(const DaemonReport& report) {
-  const Moment now = environment_.now();
-  return plan(settings_, desired_state(report, memory_.flaps, now.boot), cluster_.seen(), memory_,
-              now);
+std::vector<Step> Reconciler::make_plan(const Desired& desired) {
+  return plan(settings_, desired, cluster_.seen(), memory_, environment_.now());
+}
+
+// Sends one step after the other, and plans anew after each. A step that the server rejects holds
+// up no other. Returns false if one failed.
+bool Reconciler::send_all(const Desired& desired) {
+  const TimePoint begin = environment_.now().boot;
+  std::set<std::string> sent;  // in this round, as step_text() has them
+  std::optional<Answer> rejection;
+  while (true) {
+    const auto steps = make_plan(desired);
+    const auto next = std::ranges::find_if(
+        steps, [&](const Step& step) { return !sent.contains(step_text(step)); });
+    if (next == steps.end()) {
+      if (steps.empty()) return true;
+      fail(rejection.value_or(Answer{
+          .outcome = Outcome::malformed,
+          .message = "the API server did not keep what was written: " + step_text(steps.front())}));
+      return false;
+    }
+    if (!sent.empty() && environment_.now().boot - begin >= kMaxRound) return true;
+    prepare(memory_, *next);
+    save();
+    sent.insert(step_text(*next));
+    const Answer answer = cluster_.send(*next);
+    if (answer.ok()) {
+      log::info("{}", step_text(*next));
+    } else if (answer.outcome == Outcome::forbidden || answer.outcome == Outcome::rejected) {
+      if (!rejection) rejection = answer;
+    } else {
+      fail(answer);
+      return false;
+    }
+  }
 }
 
 bool Reconciler::read() {
@@ -91,8 +114,6 @@ bool Reconciler::read() {
     fail(answer);
     return false;
   }
-  if (!error_.empty()) log::info("the API server answers again");
-  error_.clear();
   const bool missing = !cluster_.seen().node;
   if (missing && !missing_node_logged_) {
     log::warning("the cluster has no node {}", settings_.node);
@@ -105,27 +126,15 @@ bool Reconciler::read() {
   return true;
 }
 
-bool Reconciler::send(const Step& step) {
-  prepare(memory_, step);
-  save();
-  const Answer answer = cluster_.send(step);
-  if (!answer.ok()) {
-    fail(answer);
-    return false;
-  }
-  log::info("{}", step_text(step));
-  return true;
-}
-
 void Reconciler::fail(const Answer& answer) {
   read_due_ = {};  // a write whose answer is lost may have been carried out
   ++failures_;
-  const bool at_once = failures_ == 1 && is_conflict(answer.outcome);
   const Duration pause =
-      at_once ? Duration::zero()
-              : gpuyard::kube::back_off(failures_, answer.retry_after, environment_.random());
+      gpuyard::kube::back_off(failures_, answer.retry_after, environment_.random());
   next_round_ = environment_.now().boot + pause;
-  if (at_once || error_ == answer.message) return;
+  // Others write to a Node as well, so one conflict is nothing to report.
+  const bool is_usual = failures_ == 1 && answer.outcome == Outcome::conflict;
+  if (is_usual || error_ == answer.message) return;
   error_ = answer.message;
   log::warning("{}; the next attempt is in {} s", error_,
                std::chrono::ceil<std::chrono::seconds>(pause).count());

@@ -15,8 +15,8 @@ namespace gpuyard::cli::kube {
 
 // A cluster is read again this often, with jitter, to find what others have changed.
 inline constexpr Duration kReadInterval = std::chrono::minutes(5);
-// A round ends here, so that the daemon is read in between: 64 GPUs of 4 devices fit.
-inline constexpr int kMaxStepsPerRound = 300;
+// A round ends after this time and a step, so that the daemon is read in between.
+inline constexpr Duration kMaxRound = std::chrono::seconds(5);
 
 // Thread: one. A round blocks for the requests that it sends.
 class Reconciler {
@@ -34,9 +34,9 @@ class Reconciler {
   void run_round(const DaemonReport&, bool is_new);
 
  private:
-  std::vector<Step> make_plan(const DaemonReport&);
+  std::vector<Step> make_plan(const Desired&);
   bool read();
-  bool send(const Step&);
+  bool send_all(const Desired&);
   void fail(const gpuyard::kube::Answer&);
   void save();
 
@@ -48,7 +48,7 @@ class Reconciler {
   TimePoint read_due_{};    // the cluster is read at once at the start, and after an error
   TimePoint next_round_{};  // no request before
   unsigned failures_ = 0;   // in a row
-  std::string error_;       // that was logged last; empty: the cluster answers
+  std::string error_;       // that was logged last; empty: the cluster is up to date
   std::string save_error_;
   bool missing_node_logged_ = false;
 };

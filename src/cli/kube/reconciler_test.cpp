@@ -28,6 +28,7 @@ class ModelCluster final : public ClusterView {
 
   gpuyard::kube::Answer read() override {
     ++reads;
+    if (on_request) on_request();
     if (const auto failed = failure()) return *failed;
     seen_ = server_.read(names_);
     if (!has_node) seen_.node.reset();
@@ -35,8 +36,11 @@ class ModelCluster final : public ClusterView {
   }
   gpuyard::kube::Answer send(const Step& step) override {
     ++writes;
+    if (on_request) on_request();
     if (before_write) before_write();
     if (const auto failed = failure()) return *failed;
+    if (rejects && rejects(step)) return {.outcome = Outcome::forbidden, .message = "no right"};
+    if (drops_writes) return {.outcome = Outcome::ok};
     const Answer answer = server_.apply(step);
     if (answer == Answer::ok) {
       seen_ = server_.read(names_);
@@ -52,6 +56,9 @@ class ModelCluster final : public ClusterView {
   std::optional<Outcome> fails_with;
   std::optional<Duration> retry_after;
   std::function<void()> before_write;
+  std::function<void()> on_request;
+  std::function<bool(const Step&)> rejects;
+  bool drops_writes = false;
   bool has_node = true;
   int reads = 0;
   int writes = 0;
@@ -183,7 +190,7 @@ TEST_F(KubeReconciler, ErrorIsRetriedWithBackOff) {
   cluster_.fails_with.reset();
   for (int second = 0; second < 31; ++second) run_second();
   EXPECT_EQ(condition(), ConditionStatus::yes);
-  EXPECT_THAT(log_text(), HasSubstr("the API server answers again"));
+  EXPECT_EQ(count_lines("the cluster is up to date again"), 1U);
 }
 
 TEST_F(KubeReconciler, ServerThatAsksForAPauseGetsIt) {
@@ -209,7 +216,7 @@ TEST_F(KubeReconciler, AlertThatEndsWhileTheServerIsAwayIsNeverWritten) {
   EXPECT_EQ(cluster_.writes, writes);
 }
 
-TEST_F(KubeReconciler, ConflictIsPlannedForAgainAtOnce) {
+TEST_F(KubeReconciler, ConflictIsPlannedForAgainAndNotLogged) {
   settings_.taint_node = NodeTaintPolicy::any;
   start();
   run_second();
@@ -225,6 +232,62 @@ TEST_F(KubeReconciler, ConflictIsPlannedForAgainAtOnce) {
   run_second();
   EXPECT_EQ(conflicts, 1);
   EXPECT_EQ(server_.node().taints.size(), 2U);
+  EXPECT_EQ(count_lines("conflict"), 0U) << log_text();
+}
+
+// A policy may refuse one device of several.
+TEST_F(KubeReconciler, RejectedStepHoldsUpNoOther) {
+  settings_.taint_node = NodeTaintPolicy::any;
+  start();
+  cluster_.rejects = [](const Step& step) {
+    const auto* const rule = std::get_if<CreateRule>(&step);
+    return rule != nullptr && rule->rule.device == "gpu-0";
+  };
+  set_verdict(0, Verdict::bad);
+  set_verdict(1, Verdict::bad);
+  for (int second = 0; second < 100; ++second) run_second();
+  EXPECT_EQ(condition(), ConditionStatus::no);
+  ASSERT_EQ(server_.rules().size(), 1U);
+  EXPECT_EQ(server_.rules()[0].device, "gpu-1");
+  EXPECT_EQ(server_.node().taints.size(), 1U);
+  EXPECT_EQ(count_lines("no right"), 1U) << log_text();
+  EXPECT_LE(cluster_.writes, 12);
+  cluster_.rejects = nullptr;
+  for (int second = 0; second < 31; ++second) run_second();
+  EXPECT_EQ(server_.rules().size(), 2U);
+}
+
+// As by a webhook that changes what it admits.
+TEST_F(KubeReconciler, ServerThatKeepsNothingIsAskedLessAndLess) {
+  cluster_.drops_writes = true;
+  for (int second = 0; second < 100; ++second) run_second();
+  EXPECT_LE(cluster_.writes, 9);
+  EXPECT_EQ(count_lines("did not keep what was written"), 1U) << log_text();
+}
+
+// The daemon is not read meanwhile, but it is not silent.
+TEST_F(KubeReconciler, SlowServerMakesNoDaemonSilent) {
+  run_second();
+  set_verdict(0, Verdict::bad);
+  cluster_.on_request = [&] { pass(seconds(40)); };
+  run_second();
+  EXPECT_EQ(condition(), ConditionStatus::no);
+  EXPECT_TRUE(server_.rules().empty()) << "a round ends after some seconds and a step";
+  run_second();
+  EXPECT_EQ(server_.rules().size(), 1U);
+  EXPECT_EQ(condition(), ConditionStatus::no);
+}
+
+// A message may have a reading that is another each second.
+TEST_F(KubeReconciler, NewMessageAloneIsWrittenOnceAMinute) {
+  set_verdict(0, Verdict::bad);
+  run_second();
+  const int writes = cluster_.writes;
+  for (int second = 0; second < 180; ++second) {
+    report_.verdicts->gpus[0].why = fmt::format("GPU 0 has not responded for {} s", second);
+    run_second();
+  }
+  EXPECT_EQ(cluster_.writes - writes, 3);
 }
 
 TEST_F(KubeReconciler, ConflictsWithoutEndAreSlowedDown) {

@@ -77,9 +77,8 @@ Printable status_text(const KubeStatus& status, WallTime now, const Screen& scre
                {std::to_string(node.tainted_devices.size())},
                {node.message}});
   }
-  Printable text = status.nodes.empty()
-                       ? formatted("No node has the condition {}.\n", status.condition)
-                       : table.text(screen);
+  Printable text = status.nodes.empty() ? Printable("No agent has set a condition or a taint.\n")
+                                        : table.text(screen);
   text += status.device_taints
               ? formatted("Device taints: {}\n", *status.device_taints)
               : Printable(

@@ -24,11 +24,13 @@ struct KubeNode {
   std::vector<std::string> tainted_devices;
 };
 BOOST_DESCRIBE_STRUCT(KubeNode, (), (node, status, reason, message, since, taint, tainted_devices))
-GPUYARD_ABOUT(KubeNode,
-              {"status", "Of the condition: True (the GPUs are healthy), False or Unknown."},
-              {"since", "When that status began."},
-              {"taint", "The value of the Node's taint gpuyard.io/gpu-sick; null: none."},
-              {"tainted_devices", "DRIVER/POOL/DEVICE=VALUE of each device that a rule taints."})
+GPUYARD_ABOUT(
+    KubeNode,
+    {"status",
+     "Of the condition: True (the GPUs are healthy), False, Unknown, or \"\": none is set."},
+    {"since", "When that status began."},
+    {"taint", "The value of the Node's taint gpuyard.io/gpu-sick; null: none."},
+    {"tainted_devices", "DRIVER/POOL/DEVICE=VALUE of each device that a rule taints."})
 
 struct KubeStatus {
   int schema = protocol::kSchemaVersion;

@@ -37,15 +37,6 @@ Result<void> remove_condition(const Client& client, const SeenNode& node, std::s
   return {};
 }
 
-Answer patch_taints(const Client& client, const SeenNode& node) {
-  PatchTaints patch;
-  for (const SeenTaint& taint : node.taints) {
-    if (taint.key != kNodeTaintKey) patch.taints.push_back(taint.json);
-  }
-  return client.patch(node_path(node.name), PatchType::merge, taints_patch(patch),
-                      node.resource_version);
-}
-
 // The list of taints is replaced whole, so it is read anew for each attempt.
 Result<void> remove_taint(const Client& client, const std::string& name) {
   Answer answer;
@@ -56,7 +47,8 @@ Result<void> remove_taint(const Client& client, const std::string& name) {
     const auto node = parse_node(answer.body, kConditionType);
     if (!node) return node.error();
     if (!is_tainted(*node)) return {};
-    answer = patch_taints(client, *node);
+    answer = client.patch(node_path(name), PatchType::merge,
+                          taints_patch({"", foreign_taints(*node)}), node->resource_version);
     if (answer.ok() || answer.outcome == Outcome::absent) return {};
     if (answer.outcome != Outcome::conflict) break;
   }
@@ -98,8 +90,8 @@ int withdraw(const KubeVerb& verb) {
   if (!all) return print_error(all.error());
   Counts counts;
   const auto done = remove_all(*client, verb, *all, counts);
-  print(formatted("Removed {} device taint rules, {} node taints and {} conditions.\n",
-                  counts.rules, counts.taints, counts.conditions));
+  print(formatted("Removed: device taint rules {}, node taints {}, conditions {}.\n", counts.rules,
+                  counts.taints, counts.conditions));
   return report_result(done);
 }
 

@@ -48,7 +48,7 @@ Result<ApiServer> api_server_of_pod(const PodEnvironment& pod) {
   if (pod.host.empty()) {
     return Error{Errc::not_found,
                  "not in a pod of Kubernetes: KUBERNETES_SERVICE_HOST is not set; outside a pod, "
-                 "set a kubeconfig"};
+                 "give a kubeconfig with --kubeconfig"};
   }
   ApiServer server;
   const std::string_view host = without_brackets(pod.host);

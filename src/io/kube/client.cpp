@@ -16,11 +16,6 @@ void append_parameter(std::string& target, std::string_view name, std::string_vi
   target.append(name).append("=").append(http::percent_encode(value));
 }
 
-// Version 0 is "any that the server has in memory".
-std::string_view resource_version_of(Consistency consistency) {
-  return consistency == Consistency::cached ? "0" : "";
-}
-
 std::string_view content_type_of(PatchType type) {
   return type == PatchType::merge ? "application/merge-patch+json"
                                   : "application/strategic-merge-patch+json";
@@ -48,10 +43,9 @@ Answer rejected_answer(std::string why) {
 Client::Client(ApiServer server, Duration timeout)
     : server_(std::move(server)), timeout_(timeout) {}
 
-Answer Client::get(std::string_view path, Consistency consistency) const {
+Answer Client::get(std::string_view path) const {
   http::ClientRequest request;
   request.target = path;
-  append_parameter(request.target, "resourceVersion", resource_version_of(consistency));
   return send(std::move(request));
 }
 
@@ -60,7 +54,8 @@ Answer Client::list(std::string_view path, const ListOptions& options) const {
   request.target = path;
   append_parameter(request.target, "labelSelector", options.label_selector);
   append_parameter(request.target, "fieldSelector", options.field_selector);
-  append_parameter(request.target, "resourceVersion", resource_version_of(options.consistency));
+  if (options.limit > 0) append_parameter(request.target, "limit", std::to_string(options.limit));
+  append_parameter(request.target, "continue", options.continue_at);
   return send(std::move(request));
 }
 

@@ -19,14 +19,12 @@ inline constexpr Duration kRequestTimeout = std::chrono::seconds(10);
 // A longer answer is refused as soon as its length is known.
 inline constexpr std::size_t kMaxAnswerBytes = std::size_t{16} * 1024 * 1024;
 
-// `cached`: the server may answer from its memory, which can lag behind, and spares etcd the read.
-enum class Consistency : std::uint8_t { latest, cached };
-
 // "" selects all.
 struct ListOptions {
   std::string label_selector = {};  // "gpuyard.io/node=n1"
   std::string field_selector = {};  // "spec.nodeName=n1"
-  Consistency consistency = Consistency::latest;
+  unsigned limit = 0;  // of objects in the answer, the rest of which is asked for; 0: none
+  std::string continue_at = {};  // metadata.continue of the answer before
 };
 
 // How a patch treats lists: merge replaces them whole, strategic_merge adds to those that have a
@@ -41,8 +39,7 @@ class Client {
  public:
   explicit Client(ApiServer server, Duration timeout = kRequestTimeout);
 
-  Answer get(std::string_view path, Consistency = Consistency::latest) const;
-  // All objects in one answer: the server is not asked for pages.
+  Answer get(std::string_view path) const;
   Answer list(std::string_view path, const ListOptions& = {}) const;
   // `object` is JSON.
   Answer create(std::string_view path, std::string object) const;

@@ -68,23 +68,18 @@ TEST_F(KubeClient, GetSendsTheTokenAndReturnsTheObject) {
   EXPECT_THAT(request, EndsWith("\r\n\r\n"));
 }
 
-TEST_F(KubeClient, CachedGetAsksForAnyVersion) {
-  start();
-  EXPECT_TRUE(client().get("/api/v1/nodes/n1", Consistency::cached).ok());
-  EXPECT_THAT(server_->request(),
-              StartsWith("GET /api/v1/nodes/n1?resourceVersion=0 HTTP/1.1\r\n"));
-}
-
 TEST_F(KubeClient, ListEncodesItsSelectors) {
   start();
   EXPECT_TRUE(client()
                   .list(kNodes, {.label_selector = "gpuyard.io/node=n1,a!=b",
                                  .field_selector = "spec.nodeName=n1",
-                                 .consistency = Consistency::cached})
+                                 .limit = 200,
+                                 .continue_at = "a=="})
                   .ok());
-  EXPECT_THAT(server_->request(),
-              StartsWith("GET /api/v1/nodes?labelSelector=gpuyard.io%2Fnode%3Dn1%2Ca%21%3Db&"
-                         "fieldSelector=spec.nodeName%3Dn1&resourceVersion=0 HTTP/1.1\r\n"));
+  EXPECT_THAT(
+      server_->request(),
+      StartsWith("GET /api/v1/nodes?labelSelector=gpuyard.io%2Fnode%3Dn1%2Ca%21%3Db&"
+                 "fieldSelector=spec.nodeName%3Dn1&limit=200&continue=a%3D%3D HTTP/1.1\r\n"));
   EXPECT_TRUE(client().list(kNodes).ok());
   EXPECT_THAT(server_->request(), StartsWith("GET /api/v1/nodes HTTP/1.1\r\n"));
 }

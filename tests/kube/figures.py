@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""How soon a cluster knows of a bad GPU, and what the agents cost: figures of real agents on simulated nodes at
+a real API server, each against its bar.
+"""
+
+import argparse
+import contextlib
+import os
+import random
+import statistics
+import sys
+import time
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from program import Daemon, open_directory, wait_until  # noqa: E402
+
+from control_plane import ControlPlane  # noqa: E402  (knows where the others are)
+from agent_node import TAINT, AgentNode  # noqa: E402
+from agent_rights import USER, give_rights  # noqa: E402
+
+GPUS = 8
+EVERY = 0.03  # s between two questions to the API server
+
+
+def say(what, value, bar=""):
+    print(f"{what:<66} {value:<22}{f' (bar {bar})' if bar else ''}", flush=True)
+
+
+def milliseconds(times):
+    times = sorted(times)
+    return f"{statistics.median(times) * 1000:.0f}, {times[round(0.99 * (len(times) - 1))] * 1000:.0f} ms"
+
+
+def seconds_until(condition, what):
+    began = time.monotonic()
+    wait_until(condition, what, every=EVERY)
+    return time.monotonic() - began
+
+
+def measure_xids(nodes, rounds):
+    """Xid 79 on a GPU of some node until condition and rule are readable, and its end until both are gone."""
+    begins, ends = [], []
+    for number in range(rounds):
+        node, gpu = nodes[number % len(nodes)], random.randrange(GPUS)
+        time.sleep(random.random())  # at any moment of a daemon's second
+        node.inject_xid(gpu)
+        begins.append(seconds_until(lambda: node.condition()[0] == "False" and f"gpu-{gpu}" in node.rules(),
+                                    "condition and rule"))
+        node.acknowledge_all()
+        ends.append(seconds_until(lambda: node.condition()[0] == "True" and not node.rules(), "their end"))
+    say("Xid to condition and rule: p50, p99", milliseconds(begins), "1500, 3000 ms")
+    say("end of the alert to the end of both: p50, p99", milliseconds(ends), "p99 3000 ms")
+
+
+def measure_taints(node, rounds):
+    """A lost GPU of a device plugin until the node is tainted."""
+    times = []
+    for _ in range(rounds):
+        node.lose(0)
+        times.append(seconds_until(lambda: node.taints().get(TAINT), "the taint"))
+        node.reset(0)
+        node.wait_for_taint(None)
+        node.wait_for_condition("True")
+    say("lost GPU to the node's taint: p50, p99", milliseconds(times), "1500, 3000 ms")
+
+
+def measure_all_at_once(cluster, node):
+    before = len(cluster.audit.writes())
+    for gpu in range(GPUS):
+        node.inject_xid(gpu)
+    wait_until(lambda: len(node.rules()) == GPUS and node.condition()[0] == "False", "all rules", every=EVERY)
+    time.sleep(2)
+    say(f"writes for {GPUS} GPUs, which turn bad within a second", str(len(cluster.audit.writes(USER, since=before))),
+        f"{GPUS} + 2, if at once")
+    node.acknowledge_all()
+    wait_until(lambda: not node.rules(), "no rule", every=EVERY)
+
+
+def cpu_seconds(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_mib(pid):
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+
+
+def measure_quiet(cluster, nodes, seconds):
+    before = len(cluster.audit.writes())
+    cpu = [cpu_seconds(node.agent.pid) for node in nodes]
+    time.sleep(seconds)
+    used = [(cpu_seconds(node.agent.pid) - one) / seconds * 100 for node, one in zip(nodes, cpu)]
+    say(f"writes of {len(nodes)} agents in {seconds} quiet seconds",
+        str(len(cluster.audit.writes(USER, since=before))), "0")
+    say("an agent's CPU meanwhile, % of a core: median, most", f"{statistics.median(used):.3f}, {max(used):.3f}", "0.05")
+    say("an agent's resident memory, MiB: most", f"{max(resident_mib(node.agent.pid) for node in nodes):.1f}", "10")
+
+
+@contextlib.contextmanager
+def started_nodes(cluster, place, offers):
+    nodes, daemons = [], []
+
+    def start(*arguments, **environment):
+        directory = place / f"daemon{len(daemons)}"
+        directory.mkdir()
+        daemons.append(Daemon(directory, *arguments, **environment))
+        return daemons[-1].ready()
+    try:
+        for number, offer in enumerate(offers, 2):
+            nodes.append(AgentNode(cluster, place / f"node{number}", start, name=f"n{number}", gpus=GPUS, offer=offer))
+            nodes[-1].start()
+        for node in nodes:
+            node.wait_for_condition("True")
+        yield nodes
+    finally:
+        for node in nodes:
+            node.end()
+        for one in daemons:
+            one.kill()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--quiet", type=int, default=600, metavar="SECONDS")
+    asked = parser.parse_args()
+    with ControlPlane(scheduling=False) as cluster, open_directory() as place:
+        cluster.make_node("n1")
+        give_rights(cluster)
+        with started_nodes(cluster, Path(place), ["dra"] * (asked.nodes - 1) + ["plugin"]) as nodes:
+            measure_xids(nodes[:-1], asked.rounds)
+            measure_taints(nodes[-1], max(asked.rounds // 5, 1))
+            measure_all_at_once(cluster, nodes[0])
+            measure_quiet(cluster, nodes, asked.quiet)
+
+
+if __name__ == "__main__":
+    main()
