@@ -4,7 +4,8 @@
 # the truth, and what is printed of each fault.
 # ./yard fleet-test slurm [--jobs N] [--only speed|joules|storm|transcript] - the hooks of Slurm under
 # Debian's own, against their bars: how long they take, and whether the joules of jobs add up.
-# ./yard fleet-test kube [PYTEST ARGS] - the tests of tests/kube with the real control plane of Kubernetes.
+# ./yard fleet-test kube [PYTEST ARGS] - the tests of tests/kube with the real control plane of Kubernetes;
+# with --figures [--nodes N] [--rounds N] [--quiet SECONDS] what its agents take, against their bars.
 # The first run builds it, in five to ten minutes, and needs a Go toolchain; the user's cache keeps it.
 # The first two need root.
 
@@ -22,6 +23,10 @@ yard_fleet-test() {
     *) die "fleet-test: say what to test: view, slurm or kube" ;;
   esac
   shift
+  if [[ $what == kube && ${1:-} == --figures ]]; then
+    words=(tests/kube/figures.py)
+    shift
+  fi
   install_packages build test
   if [[ $what == kube ]]; then
     tools/kube_control_plane.sh --build
