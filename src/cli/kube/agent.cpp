@@ -2,10 +2,13 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <functional>
 #include <random>
+#include <string>
 #include <thread>
 #include <utility>
 
+#include "base/identifiers.h"
 #include "base/log.h"
 #include "cli/kube/cluster.h"
 #include "cli/kube/reconciler.h"
@@ -86,7 +89,8 @@ int run_agent(const KubeVerb& verb) {
   const Settings& settings = verb.settings;
   Cluster cluster(*std::move(client), settings.node, settings.condition_type);
   MemoryFile file(verb.memory);
-  std::minstd_rand generator{std::random_device{}()};
+  std::minstd_rand generator{
+      static_cast<std::minstd_rand::result_type>(std::hash<std::string>()(new_id()))};
   Reconciler reconciler(settings, cluster, file,
                         {now, [&] { return std::uniform_real_distribution<>()(generator); }});
   DaemonPoller daemon(verb.socket);

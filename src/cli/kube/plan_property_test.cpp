@@ -231,7 +231,10 @@ class Cluster {
         desired_.is_known ? ConditionStatus::yes : ConditionStatus::unknown;
   }
 
-  void pass(Duration time) { now_.boot += time; }
+  void pass(Duration time) {
+    now_.boot += time;
+    now_.wall += std::chrono::duration_cast<std::chrono::milliseconds>(time);
+  }
 
   void lose_memory() {
     memory_ = {};
@@ -578,7 +581,7 @@ class Cluster {
   Desired desired_;
   ApiServer server_{std::string(kNodeOfPlan)};
   Memory memory_;
-  Moment now_{TimePoint(std::chrono::hours(9)), {}};
+  Moment now_{TimePoint(std::chrono::hours(9)), WallTime(std::chrono::hours(500000))};
   unsigned foreign_ = 0;
   unsigned messages_ = 0;
   std::set<std::string> foreign_uids_;
