@@ -708,6 +708,29 @@ TEST_F(KubeTaint, PolicyAnyTaintsForAnyAlert) {
   EXPECT_EQ(server_.node().taints[0].value, "poison");
 }
 
+// A lost GPU ends the plugin, and the kubelet sets the capacity to 0 some minutes later.
+TEST_F(KubeTaint, PluginThatIsGoneForAWhileFreesNoNode) {
+  server_.node().has_plugin_gpus = true;
+  server_.allocatable.reset();
+  make_bad(0, "gpu-lost");
+  settle();
+  ASSERT_TRUE(is_node_tainted());
+  server_.node().has_plugin_gpus = false;
+  settle();
+  EXPECT_TRUE(is_node_tainted());
+}
+
+// Another driver's devices may have UUIDs of their own.
+TEST_F(KubeRules, DriverDownTaintsNoDeviceOfAnotherKind) {
+  offer_by_dra();
+  server_.devices.push_back({"n1", "nic.example.com", "n1", "nic-0", "NIC-a"});
+  desired_.gpus.clear();
+  desired_.driver_down = true;
+  settle();
+  EXPECT_THAT(server_.rules(), SizeIs(2));
+  EXPECT_EQ(server_.find_rule(name_of(2)), nullptr);
+}
+
 // Such an agent has no right to patch its node.
 TEST_F(KubeTaint, PolicyNeverLeavesTaintsAlone) {
   offer_by_plugin();
