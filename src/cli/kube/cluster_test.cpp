@@ -125,7 +125,7 @@ TEST_F(KubeCluster, ClusterWithoutDeviceApiHasNoNodeYet) {
   EXPECT_FALSE(cluster_->seen().node);
 }
 
-TEST_F(KubeCluster, RefusedReadChangesNothing) {
+TEST_F(KubeCluster, ForbiddenReadKeepsLastState) {
   answer("403 Forbidden", R"({"kind":"Status","reason":"Forbidden","message":"no"})");
   EXPECT_EQ(cluster_->read().outcome, Outcome::forbidden);
   EXPECT_FALSE(cluster_->seen().node);

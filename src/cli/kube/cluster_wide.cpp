@@ -15,21 +15,24 @@ namespace {
 
 // A Node with many images has 30 KB.
 constexpr unsigned kNodesPerPage = 200;
+constexpr int kMaxPages = 500;  // Kubernetes is built for 5,000 nodes
 
 using Nodes = Result<std::vector<SeenNode>>;
 
 Nodes read_nodes(const gpuyard::kube::Client& client, const std::string& condition_type) {
   std::vector<SeenNode> nodes;
   gpuyard::kube::ListOptions options{.limit = kNodesPerPage};
-  do {
+  for (int pages = 0; pages < kMaxPages; ++pages) {
     const auto answer = client.list(node_path(""), options);
     if (!answer.ok()) return error_of(answer);
     auto page = parse_nodes(answer.body, condition_type);
     if (!page) return std::move(page).error();
     std::ranges::move(page->nodes, std::back_inserter(nodes));
+    if (page->continue_at.empty()) return nodes;
     options.continue_at = std::move(page->continue_at);
-  } while (!options.continue_at.empty());
-  return nodes;
+  }
+  return Error{Errc::internal,
+               fmt::format("the API server lists more than {} nodes", kMaxPages * kNodesPerPage)};
 }
 
 Nodes read_node(const gpuyard::kube::Client& client, const std::string& condition_type,

@@ -1,4 +1,4 @@
-// What agents have set on all nodes of a cluster, for an administrator.
+// Reads the conditions, taints and rules of all nodes of a cluster, for an administrator.
 #pragma once
 
 #include <string>

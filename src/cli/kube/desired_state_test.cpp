@@ -135,7 +135,7 @@ TEST(DesiredState, SilentDaemonGivesUnknownAfterTimeout) {
   EXPECT_EQ(desired.condition->reason, "DaemonSilent");
 }
 
-TEST(DesiredState, NothingIsWrittenBeforeFirstAnswer) {
+TEST(DesiredState, NoConditionBeforeFirstVerdict) {
   const DaemonReport report{{}, kStart};
   const Desired desired = desired_state(report, {}, kStart + seconds(29));
   EXPECT_FALSE(desired.condition);

@@ -50,7 +50,7 @@ TEST(KubeMemory, MalformedMemoryIsRefused) {
   EXPECT_FALSE(parse_memory(text, "b"));
 }
 
-TEST(KubeMemoryFile, NextAgentLoadsWhatTheLastSaved) {
+TEST(KubeMemoryFile, MemoryIsLoadedAfterRestart) {
   const ScratchDirectory directory;
   const std::string path = directory.path() + "/memory.json";
   MemoryFile first(path);
@@ -69,7 +69,7 @@ TEST(KubeMemoryFile, UnchangedMemoryIsNotWrittenAgain) {
   EXPECT_EQ(*read_file(path, 100), "another text");
 }
 
-TEST(KubeMemoryFile, WithoutPathNothingIsKept) {
+TEST(KubeMemoryFile, EmptyPathDisablesMemory) {
   MemoryFile file("");
   EXPECT_TRUE(file.save(full_memory()));
   EXPECT_EQ(file.load().node_uid, "");

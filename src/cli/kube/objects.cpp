@@ -70,7 +70,7 @@ ConditionStatus parse_status(std::string_view word) {
                            : ConditionStatus::unknown;
 }
 
-// Of NVIDIA's plugin, shared GPUs ("nvidia.com/gpu.shared") and MIG included.
+// A resource of NVIDIA's device plugin: whole GPUs, shared ones ("nvidia.com/gpu.shared") or MIG.
 bool is_gpu_resource(std::string_view name) {
   return name == "nvidia.com/gpu" || name.starts_with("nvidia.com/gpu.") ||
          name.starts_with("nvidia.com/mig-");

@@ -58,7 +58,7 @@ TEST(KubeObjects, NodeWithoutPluginOrConditionIsRead) {
   EXPECT_THAT(node.taints, IsEmpty());
 }
 
-TEST(KubeObjects, OnlyGpusCountAsThoseOfAPlugin) {
+TEST(KubeObjects, PluginGpusAreRecognizedByResourceName) {
   const auto has_gpus = [](const char* resource) {
     const std::string text = fmt::format(
         R"({{"metadata":{{"name":"n1","uid":"u"}},"status":{{"capacity":{{"{}":"4"}}}}}})",
@@ -98,7 +98,7 @@ std::string list(std::initializer_list<std::string> items) {
   return fmt::format(R"({{"items":[{}]}})", fmt::join(items, ","));
 }
 
-TEST(KubeObjects, DevicesOfSlicesHaveTheUuidOfTheirGpu) {
+TEST(KubeObjects, SliceDeviceHasUuidOfItsGpu) {
   const auto devices = parse_slices(list({slice("n1", 1, R"(
       {"name":"gpu-0","attributes":{"uuid":{"string":"GPU-a"}}},
       {"name":"mig-0","attributes":{"uuid":{"string":"MIG-x"},"parentUUID":{"string":"GPU-a"}}},

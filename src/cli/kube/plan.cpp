@@ -13,7 +13,7 @@ constexpr std::string_view kNodeKind = "Node";
 constexpr std::string_view kGpuPrefix = "GPU-";  // of the UUIDs of NVIDIA's boards
 constexpr std::string_view kNoSchedule = "NoSchedule";
 
-// What should become of an object, or of one GPU's part in it.
+// Whether an object should exist, or be there because of one GPU.
 enum class Presence : std::uint8_t {
   absent,
   present,
@@ -81,7 +81,7 @@ class Planner {
  private:
   const SeenNode& node() const { return *seen_.node; }
 
-  // What went with a Node of another uid was deleted by nobody.
+  // Objects of a Node with another uid were deleted with it, not by an administrator.
   void follow_node() {
     if (memory_.node_uid == node().uid) return;
     memory_.node_uid = node().uid;
@@ -364,7 +364,7 @@ class Planner {
     });
   }
 
-  // Those that may go on stay.
+  // Keeps the alerts that may still be active.
   void update_taint_alerts(std::map<std::string, std::string> reasons) {
     for (auto& [uuid, value] : memory_.taint_alerts) {
       const DesiredGpu* const gpu = find_gpu(uuid);

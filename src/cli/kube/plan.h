@@ -100,9 +100,9 @@ enum class ResourceApi : std::uint8_t { none, v1beta2, v1 };
 struct Seen {
   std::optional<SeenNode> node = {};  // empty: the API server has none of that name
   ResourceApi api = ResourceApi::none;
-  // Those of the newest generation of each pool.
+  // The devices in the newest generation of each pool.
   std::vector<SliceDevice> devices = {};
-  // Those with our label, and those that were read by their name because of a conflict.
+  // The rules with our label, and the rules read by name after a conflict.
   std::vector<DeviceRule> rules = {};
   // UUIDs of the whole GPUs that the kubelet has from a device plugin and calls allocatable; empty:
   // it did not answer.

@@ -173,7 +173,7 @@ TEST_F(KubeCondition, UnknownDaemonChangesOnlyCondition) {
   EXPECT_THAT(settle(), SizeIs(1)) << "the condition; nor is a rule added";
 }
 
-TEST_F(KubeCondition, NothingKnownYetWritesNothing) {
+TEST_F(KubeCondition, NoWriteBeforeFirstVerdict) {
   server_.node().condition.reset();
   desired_ = {};
   EXPECT_THAT(next(), IsEmpty());
@@ -209,7 +209,7 @@ TEST_F(KubeCondition, AbsentNodeGetsNoWrite) {
 
 // --- Rules ---
 
-TEST_F(KubeRules, BadGpuGetsRuleWithOwnerAndWholeSelector) {
+TEST_F(KubeRules, RuleOfBadGpuHasOwnerAndCompleteSelector) {
   offer_by_dra();
   make_bad(0);
   const DeviceRule rule{.name = name_of(0),
@@ -258,7 +258,7 @@ TEST_F(KubeRules, EightSickGpusGetOneRuleEach) {
   EXPECT_THAT(settle(), SizeIs(9)) << "and the condition";
 }
 
-TEST_F(KubeRules, ChangeOfOneGpuTakesAtMostThreeWrites) {
+TEST_F(KubeRules, ChangeOfOneGpuNeedsAtMostThreeWrites) {
   offer_by_dra();
   make_bad(0);
   desired_.condition->status = ConditionStatus::no;
@@ -399,7 +399,7 @@ TEST_F(KubeRules, OldApiGivesNodeLevelOnly) {
   EXPECT_THAT(settle(), SizeIs(1));
 }
 
-TEST_F(KubeRules, RuleThatIsNotServedForAWhileIsMadeAgain) {
+TEST_F(KubeRules, RuleIsRecreatedWhenApiReturns) {
   offer_by_dra();
   make_bad(0);
   settle();
@@ -659,7 +659,7 @@ TEST_F(KubeTaint, BadGpuTaintsNodeIfPluginKeepsIt) {
   EXPECT_FALSE(is_node_tainted()) << "the plugin hides it now";
 }
 
-TEST_F(KubeTaint, GpuThatPluginHidesInTimeTaintsNoNode) {
+TEST_F(KubeTaint, GpuHiddenByPluginInTimeTaintsNoNode) {
   offer_by_plugin();
   make_bad(0);
   settle();
@@ -709,7 +709,7 @@ TEST_F(KubeTaint, PolicyAnyTaintsForAnyAlert) {
 }
 
 // A lost GPU ends the plugin, and the kubelet sets the capacity to 0 some minutes later.
-TEST_F(KubeTaint, PluginThatIsGoneForAWhileFreesNoNode) {
+TEST_F(KubeTaint, NodeStaysTaintedWhilePluginIsGone) {
   server_.node().has_plugin_gpus = true;
   server_.allocatable.reset();
   make_bad(0, "gpu-lost");
@@ -809,7 +809,7 @@ TEST_F(KubeTaint, MissingDriverTaintsNodeThatPluginOffers) {
   EXPECT_EQ(server_.node().taints[0].value, "driver-down");
 }
 
-TEST_F(KubeTaint, MissingDriverOfUnknownGpusTaintsByPolicyAny) {
+TEST_F(KubeTaint, DriverDownTaintsNodeUnderPolicyAny) {
   settings_.taint_node = NodeTaintPolicy::any;
   desired_.gpus.clear();
   desired_.driver_down = true;

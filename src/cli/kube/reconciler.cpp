@@ -76,7 +76,7 @@ std::vector<Step> Reconciler::make_plan(const Desired& desired) {
 }
 
 // Sends one step after the other, and plans anew after each. A step that the server rejects holds
-// up no other. Returns false if one failed.
+// up no other. Returns false if one failed, or if the round's time ended before the last.
 bool Reconciler::send_all(const Desired& desired) {
   const TimePoint begin = environment_.now().boot;
   std::set<std::string> sent;  // in this round, as step_text() has them
@@ -92,7 +92,10 @@ bool Reconciler::send_all(const Desired& desired) {
           .message = "the API server did not keep what was written: " + step_text(steps.front())}));
       return false;
     }
-    if (!sent.empty() && environment_.now().boot - begin >= kMaxRound) return true;
+    if (!sent.empty() && environment_.now().boot - begin >= kMaxRound) {
+      if (rejection) fail(*rejection);
+      return false;
+    }
     prepare(memory_, *next);
     save();
     sent.insert(step_text(*next));

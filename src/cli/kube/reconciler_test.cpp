@@ -278,6 +278,18 @@ TEST_F(KubeReconciler, SlowServerMakesNoDaemonSilent) {
   EXPECT_EQ(condition(), ConditionStatus::no);
 }
 
+// The time of a round ends behind the rejection, which counts all the same.
+TEST_F(KubeReconciler, RejectionBySlowServerIsRetriedWithBackOff) {
+  cluster_.rejects = [](const Step& step) { return std::holds_alternative<CreateRule>(step); };
+  set_verdict(0, Verdict::bad);
+  set_verdict(1, Verdict::bad);
+  cluster_.before_write = [&] { pass(seconds(3)); };
+  for (int second = 0; second < 100; ++second) run_second();
+  EXPECT_EQ(count_lines("no right"), 1U) << log_text();
+  EXPECT_EQ(count_lines("up to date"), 0U) << log_text();
+  EXPECT_LE(cluster_.writes, 20);
+}
+
 // A message may have a reading that is another each second.
 TEST_F(KubeReconciler, NewMessageAloneIsWrittenOnceAMinute) {
   set_verdict(0, Verdict::bad);
