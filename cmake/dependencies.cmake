@@ -36,6 +36,14 @@ set_target_properties(gpuyard_openssl PROPERTIES IMPORTED_LOCATION ${GPUYARD_SSL
   INTERFACE_INCLUDE_DIRECTORIES ${GPUYARD_OPENSSL_INCLUDE}
   INTERFACE_LINK_LIBRARIES "gpuyard_crypto;Threads::Threads;${CMAKE_DL_LIBS}")
 
+# Frames of HTTP/2 and their packed headers, for the kubelet's gRPC.
+find_path(GPUYARD_NGHTTP2_INCLUDE nghttp2/nghttp2.h REQUIRED)
+find_library(GPUYARD_NGHTTP2_ARCHIVE NAMES libnghttp2.a REQUIRED)
+mark_as_advanced(GPUYARD_NGHTTP2_INCLUDE GPUYARD_NGHTTP2_ARCHIVE)
+add_library(gpuyard_nghttp2 STATIC IMPORTED)
+set_target_properties(gpuyard_nghttp2 PROPERTIES IMPORTED_LOCATION ${GPUYARD_NGHTTP2_ARCHIVE}
+  INTERFACE_INCLUDE_DIRECTORIES ${GPUYARD_NGHTTP2_INCLUDE})
+
 # Boost.JSON, fmt, spdlog, toml++ and CLI11 ship as headers; each is compiled once, in
 # src/base/third_party or in the one file that uses it, so that the program links statically and including them stays cheap.
 foreach(header IN ITEMS fmt/format.h spdlog/spdlog.h toml++/toml.h CLI/CLI.hpp)

@@ -28,6 +28,7 @@ LINKED = [
     ("zlib1g-dev", "zlib", "Zlib"),
     ("libsqlite3-dev", "SQLite", "blessing"),
     ("libssl-dev", "OpenSSL", "Apache-2.0"),
+    ("libnghttp2-dev", "nghttp2", "MIT"),
     ("libstdc++-*-dev", "libstdc++", "GPL-3.0-or-later WITH GCC-exception-3.1"),
 ]
 # npm's packages that reach the pages; the others only build them.
