@@ -1,6 +1,5 @@
 // Sends any bytes to the client's end of a gRPC call. The first byte says how many come at a time.
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -14,7 +13,7 @@ namespace gpuyard::kubelet {
 namespace {
 
 void run_call(std::string_view bytes, std::size_t at_a_time) {
-  UnaryCall call("/v1.PodResourcesLister/List", std::chrono::seconds(1));
+  UnaryCall call("/v1.PodResourcesLister/List");
   std::size_t sent = call.take_output().size();
   const std::size_t received = bytes.size();
   while (!call.is_done() && !bytes.empty()) {

@@ -43,7 +43,7 @@ Result<std::string> call(const std::string& socket_path, std::string_view method
   const TimePoint deadline = BootClock::now() + timeout;
   auto connection = UnixConnection::open(socket_path, deadline);
   if (!connection) return std::move(connection).error();
-  UnaryCall unary(method, timeout);
+  UnaryCall unary(method);
   std::vector<char> space(kChunkBytes);
   while (!unary.is_done()) {
     if (auto sent = connection->send(unary.take_output(), deadline); !sent) {

@@ -40,8 +40,9 @@ int print_pods(const std::string& socket, Duration timeout) {
       say(fmt::format("device {} {}", device.container, to_text(device)));
     }
     for (const ClaimedDevice& claimed : pod.claims) {
-      say(fmt::format("claim {} {}/{} {}/{}/{}", claimed.container, claimed.claim_namespace,
-                      claimed.claim, claimed.driver, claimed.pool, claimed.device));
+      say(fmt::format("claim {} {}/{} {}/{}/{} {}", claimed.container, claimed.claim_namespace,
+                      claimed.claim, claimed.driver, claimed.pool, claimed.device,
+                      claimed.shared ? "shared" : "whole"));
     }
   }
   return 0;

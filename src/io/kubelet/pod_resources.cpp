@@ -131,13 +131,14 @@ class Decoder {
     }
   }
 
-  // ClaimResource: 2 driver_name, 3 pool_name, 4 device_name.
+  // ClaimResource: 2 driver_name, 3 pool_name, 4 device_name, 5 share_id.
   void read_claimed_device(std::string_view message, std::vector<ClaimedDevice>& claims) {
     ClaimedDevice claimed;
     each_field(message, [&](std::uint32_t number, std::string_view bytes) {
       if (number == 2) read_text(bytes, claimed.driver);
       if (number == 3) read_text(bytes, claimed.pool);
       if (number == 4) read_text(bytes, claimed.device);
+      if (number == 5) claimed.shared = true;
     });
     if (claimed.device.empty()) return;
     count_device();

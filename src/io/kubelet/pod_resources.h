@@ -26,14 +26,15 @@ struct AssignedDevice : PluginDevice {
 };
 
 // A device that a container has from a claim (DRA). A ResourceSlice of that driver and pool says
-// which GPU it is, if it is a GPU at all. Several pods may share a claim.
+// which GPU it is, if it is a GPU at all. Several pods may have the same claim.
 struct ClaimedDevice {
   std::string container;
   std::string claim;
   std::string claim_namespace;
   std::string driver;  // "gpu.nvidia.com"
   std::string pool;
-  std::string device;  // "gpu-0"
+  std::string device;   // "gpu-0"
+  bool shared = false;  // whether the claim has only a share of it (share_id, Kubernetes 1.34)
 };
 
 // The kubelet names a pod without its UID: a pod that is made again under its name cannot be told

@@ -59,6 +59,17 @@ TEST(DecodePods, ClaimedDeviceIsRead) {
   EXPECT_EQ(claimed.device, "gpu-0");
 }
 
+TEST(DecodePods, ShareOfAClaimedDeviceIsMarked) {
+  const std::string whole = bytes_field(4, claim_resource("gpu.nvidia.com", "n1", "gpu-0"));
+  const std::string share =
+      bytes_field(4, claim_resource("gpu.nvidia.com", "n1", "gpu-1") + bytes_field(5, "a671734a"));
+  const auto pods = decode_pods(list_of({pod_message("ml", "a", {bytes_field(5, whole + share)})}));
+  ASSERT_TRUE(pods) << pods.error().text();
+  ASSERT_THAT(pods->front().claims, SizeIs(2));
+  EXPECT_FALSE(pods->front().claims[0].shared);
+  EXPECT_TRUE(pods->front().claims[1].shared);
+}
+
 TEST(DecodePods, SharesAreMarked) {
   const auto pods = decode_pods(list_of({pod_message(
       "ml", "a", {container("main", {kUuid + "::0", kUuid + "-4", "MIG-1", kUuid})})}));

@@ -131,12 +131,12 @@ void UnaryCall::EndSession::operator()(nghttp2_session* session) const {
   nghttp2_session_del(session);
 }
 
-UnaryCall::UnaryCall(std::string_view method, Duration timeout)
+UnaryCall::UnaryCall(std::string_view method)
     : response_(kMaxMessageBytes),
       unsent_request_bytes_(kRequestBytes),
       session_(make_session(response_)) {
   submit_settings();
-  submit_request(method, timeout);
+  submit_request(method);
 }
 
 UnaryCall::~UnaryCall() = default;
@@ -150,13 +150,12 @@ void UnaryCall::submit_settings() {
   check(nghttp2_session_set_local_window_size(session_.get(), NGHTTP2_FLAG_NONE, 0, kWindowBytes));
 }
 
-void UnaryCall::submit_request(std::string_view method, Duration timeout) {
-  const std::string limit = fmt::format("{}m", std::max<std::int64_t>(to_milliseconds(timeout), 1));
+void UnaryCall::submit_request(std::string_view method) {
   const std::array headers{
-      to_header(":method", "POST"),       to_header(":scheme", "http"),
-      to_header(":path", method),         to_header(":authority", "localhost"),
-      to_header("te", "trailers"),        to_header("content-type", "application/grpc"),
-      to_header("user-agent", "gpuyard"), to_header("grpc-timeout", limit)};
+      to_header(":method", "POST"),      to_header(":scheme", "http"),
+      to_header(":path", method),        to_header(":authority", "localhost"),
+      to_header("te", "trailers"),       to_header("content-type", "application/grpc"),
+      to_header("user-agent", "gpuyard")};
   nghttp2_data_provider request{};
   request.source.ptr = &unsent_request_bytes_;
   request.read_callback = write_request;

@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/clock.h"
 #include "base/result.h"
 #include "io/kubelet/grpc_response.h"
 
@@ -22,9 +21,10 @@ inline constexpr std::size_t kMaxMessageBytes = std::size_t{16} << 20U;
 // that a server that reads nothing cannot make the output grow.
 class UnaryCall {
  public:
-  // `method`: "/v1.PodResourcesLister/List". `timeout`: what the server is told; it ends nothing
-  // here.
-  UnaryCall(std::string_view method, Duration timeout);
+  // `method`: "/v1.PodResourcesLister/List". The server is told no deadline: it would end the call
+  // at the same moment as the caller, who could not tell its reset from a fault. Closing the
+  // connection ends the call as well.
+  explicit UnaryCall(std::string_view method);
   UnaryCall(const UnaryCall&) = delete;
   UnaryCall& operator=(const UnaryCall&) = delete;
   ~UnaryCall();
@@ -46,7 +46,7 @@ class UnaryCall {
   };
 
   void submit_settings();
-  void submit_request(std::string_view method, Duration timeout);
+  void submit_request(std::string_view method);
 
   GrpcResponse response_;  // what nghttp2 calls back with
   std::size_t unsent_request_bytes_;

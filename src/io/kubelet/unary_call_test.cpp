@@ -1,7 +1,6 @@
 #include "io/kubelet/unary_call.h"
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 #include <utility>
 
@@ -15,11 +14,9 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr Duration kTimeout = std::chrono::seconds(1);
-
 // Runs a call against a server that sends `bytes`, `at_a_time`, then closes.
 Result<GrpcReply> reply_to(std::string_view bytes, std::size_t at_a_time = std::string::npos) {
-  UnaryCall call("/v1.PodResourcesLister/List", kTimeout);
+  UnaryCall call("/v1.PodResourcesLister/List");
   for (;;) {
     (void)call.take_output();
     if (call.is_done()) return std::move(call).take_result();
@@ -45,7 +42,7 @@ std::string cause_of(std::string_view bytes) {
 }
 
 TEST(UnaryCall, RequestIsAnEmptyMessage) {
-  UnaryCall call("/v1.PodResourcesLister/List", kTimeout);
+  UnaryCall call("/v1.PodResourcesLister/List");
   const std::string output = call.take_output();
   EXPECT_THAT(output, StartsWith("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
   EXPECT_THAT(output, HasSubstr(frame(kDataFrame, kEndStream, 1, std::string(5, '\0'))));
@@ -236,7 +233,7 @@ TEST(UnaryCall, PushedStreamIsIgnored) {
 }
 
 TEST(UnaryCall, FloodOfPingsEndsTheCall) {
-  UnaryCall call("/v1.PodResourcesLister/List", kTimeout);
+  UnaryCall call("/v1.PodResourcesLister/List");
   (void)call.take_output();
   std::string pings = settings_frame();
   for (int i = 0; i < 5000; ++i) pings += frame(kPingFrame, 0, 0, "12345678");

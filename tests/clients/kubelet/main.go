@@ -38,10 +38,11 @@ func pod(namespace, name string, container *podresources.ContainerResources) *po
 }
 
 func claim() []*podresources.DynamicResource {
+	share := "a671734a-e8e5-11e4-8fde-42010af09327"
 	return []*podresources.DynamicResource{{ClaimName: "two-gpus", ClaimNamespace: "ml", ClaimResources: []*podresources.ClaimResource{
 		{DriverName: "gpu.nvidia.com", PoolName: "n1", DeviceName: "gpu-0",
 			CdiDevices: []*podresources.CDIDevice{{Name: "k8s.gpu.nvidia.com/device=gpu-0"}}},
-		{DriverName: "gpu.nvidia.com", PoolName: "n1", DeviceName: "gpu-1"}}}}
+		{DriverName: "gpu.nvidia.com", PoolName: "n1", DeviceName: "gpu-1", ShareId: &share}}}}
 }
 
 // One pod of each kind.
