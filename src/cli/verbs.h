@@ -370,6 +370,7 @@ struct KubeVerb {
   kube::Settings settings;  // status and withdraw have the condition's type, and a node or all ("")
   std::string memory;       // agent: a file; empty: it remembers nothing
   std::string socket;       // agent: empty: this machine's
+  std::string kubelet;  // agent: a socket; empty: where a kubelet has it; "none": it is not asked
   bool json = false;
   ColorMode color = ColorMode::automatic;
 };

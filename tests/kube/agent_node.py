@@ -45,12 +45,13 @@ class AgentNode:
         if self.offer == "dra":
             self.cluster.put_devices(self.name, self.uuids)
 
-    def start(self, *flags):
+    def start(self, *flags, kubelet="none"):
         kubeconfig = self.cluster.kubeconfig(self.token, name=f"{self.name}.json")
         with open(self.log_path, "ab") as log:
             self.agent = subprocess.Popen(
                 [PROGRAM, "kube", "agent", "--node", self.name, "--kubeconfig", kubeconfig,
-                 "--socket", self.yard.daemon.socket, "--memory", str(self.place / "memory.json"), *flags],
+                 "--socket", self.yard.daemon.socket, "--memory", str(self.place / "memory.json"),
+                 "--kubelet", kubelet, *flags],
                 env=self.yard.environment, stdout=log, stderr=log)
         return self
 

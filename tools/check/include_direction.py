@@ -62,7 +62,7 @@ ARROWS: dict[str, set[str] | None] = {
     "faces/library": {"base", "gpu/device", "core/andon", "core/energy", "core/lease", "gpu/nvml", "gpu/driver", "faces/recording", "io/http", "faces/metrics", "faces/protocol", "faces/client"},
     "daemon/config": {"base"},
     "daemon": EVERYTHING,
-    "cli": {"base", "gpu/device", "core/andon", "io/http", "io/kube", "core/processes", "faces/protocol", "faces/client", "faces/fleet", "daemon/config", "faces/library", "daemon", "faces/recording",
+    "cli": {"base", "gpu/device", "core/andon", "io/http", "io/kube", "io/kubelet", "core/processes", "faces/protocol", "faces/client", "faces/fleet", "daemon/config", "faces/library", "daemon", "faces/recording",
             "sim"},
     "sim": {"base", "gpu/nvml/abi.h"},
     "sim_nvml": {"base", "sim", "gpu/nvml/abi.h"},

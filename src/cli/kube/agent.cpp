@@ -1,27 +1,32 @@
-// gpuyard kube agent: reads the daemon's verdicts each second, and makes the cluster know them.
+// gpuyard kube agent: reads the daemon's verdicts each second, asks the kubelet now and then what
+// it offers, and makes the cluster know the GPUs' health.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
 #include "base/identifiers.h"
 #include "base/log.h"
 #include "cli/kube/cluster.h"
+#include "cli/kube/kubelet.h"
 #include "cli/kube/reconciler.h"
 #include "cli/kube/verbs.h"
 #include "cli/read/source_access.h"
 #include "cli/screen/output.h"
 #include "faces/client/daemon_client.h"
 #include "faces/protocol/routes.h"
+#include "io/kubelet/client.h"
 
 namespace gpuyard::cli::kube {
 namespace {
 
 constexpr Duration kPollInterval = std::chrono::seconds(1);
+constexpr std::string_view kNoKubelet = "none";  // of --kubelet
 
 // Reads the verdicts, and keeps the last answer.
 class DaemonPoller {
@@ -76,6 +81,11 @@ void end_on_signals() {
   for (const int number : {SIGTERM, SIGINT}) ::sigaction(number, &action, nullptr);
 }
 
+std::string kubelet_socket(const KubeVerb& verb) {
+  if (verb.kubelet == kNoKubelet) return "";
+  return verb.kubelet.empty() ? kubelet::kDefaultSocket : verb.kubelet;
+}
+
 Moment now() {
   return {BootClock::now(), wall_now()};
 }
@@ -91,7 +101,8 @@ int run_agent(const KubeVerb& verb) {
   MemoryFile file(verb.memory);
   std::minstd_rand generator{
       static_cast<std::minstd_rand::result_type>(std::hash<std::string>()(new_id()))};
-  Reconciler reconciler(settings, cluster, file,
+  Kubelet kubelet(kubelet_socket(verb));
+  Reconciler reconciler(settings, cluster, kubelet, file,
                         {now, [&] { return std::uniform_real_distribution<>()(generator); }});
   DaemonPoller daemon(verb.socket);
   log::info("keeping the condition {} of node {}", settings.condition_type, settings.node);

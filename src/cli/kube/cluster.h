@@ -17,6 +17,7 @@ class ClusterView {
   virtual gpuyard::kube::Answer read() = 0;
   // Sends one step. If the answer is ok, seen() has its result; if it is a conflict, seen() is old.
   virtual gpuyard::kube::Answer send(const Step&) = 0;
+  // Without what the kubelet says.
   virtual const Seen& seen() const = 0;
 };
 

@@ -77,10 +77,13 @@ Options add_kube(Options program, KubeVerb& verb) {
               {{"needed", kube::NodeTaintPolicy::needed},
                {"any", kube::NodeTaintPolicy::any},
                {"never", kube::NodeTaintPolicy::never}},
-              "Taint the Node: needed (plugin with a lost GPU), any (bad GPU) or never")
+              "Taint the Node: needed (lost GPU, or still offered), any (bad GPU) or never")
       .metavar("WHEN")
       .default_is("needed");
   add_socket(agent, verb.socket);
+  agent.option("--kubelet", verb.kubelet, "Socket of the kubelet's PodResources API, or none")
+      .metavar("PATH")
+      .default_is("/var/lib/kubelet/pod-resources/kubelet.sock");
   agent
       .explain(
           "Runs until it is killed, beside the node's daemon. With --effect None it still sets the "

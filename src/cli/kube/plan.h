@@ -105,7 +105,7 @@ struct Seen {
   // The rules with our label, and the rules read by name after a conflict.
   std::vector<DeviceRule> rules = {};
   // UUIDs of the whole GPUs that the kubelet has from a device plugin and calls allocatable; empty:
-  // it did not answer.
+  // it did not answer, or is not asked.
   std::optional<std::set<std::string>> allocatable = {};
 };
 

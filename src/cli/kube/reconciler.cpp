@@ -40,10 +40,11 @@ std::string step_text(const Step& step) {
   return std::visit([](const auto& one) { return text_of(one); }, step);
 }
 
-Reconciler::Reconciler(Settings settings, ClusterView& cluster, MemoryFile& file,
-                       Environment environment)
+Reconciler::Reconciler(Settings settings, ClusterView& cluster, KubeletView& kubelet,
+                       MemoryFile& file, Environment environment)
     : settings_(std::move(settings)),
       cluster_(cluster),
+      kubelet_(kubelet),
       file_(file),
       environment_(std::move(environment)),
       memory_(file.load()) {}
@@ -72,7 +73,18 @@ void Reconciler::run_round(const DaemonReport& report, bool is_new) {
 }
 
 std::vector<Step> Reconciler::make_plan(const Desired& desired) {
-  return plan(settings_, desired, cluster_.seen(), memory_, environment_.now());
+  ask_kubelet();
+  Seen seen = cluster_.seen();
+  seen.allocatable = allocatable_;
+  return plan(settings_, desired, seen, memory_, environment_.now());
+}
+
+// Before each plan, since a round in which the API server is slow may last longer than the answer
+// is good for.
+void Reconciler::ask_kubelet() {
+  if (environment_.now().boot < kubelet_due_) return;
+  allocatable_ = kubelet_.fetch_allocatable();
+  kubelet_due_ = environment_.now().boot + kKubeletInterval;
 }
 
 // Sends one step after the other, and plans anew after each. A step that the server rejects holds
@@ -117,6 +129,7 @@ bool Reconciler::read() {
     fail(answer);
     return false;
   }
+  kubelet_due_ = {};  // so that nothing is written on what it said a while ago either
   const bool missing = !cluster_.seen().node;
   if (missing && !missing_node_logged_) {
     log::warning("the cluster has no node {}", settings_.node);

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <set>
 #include <string>
 
 #include "base/clock.h"
 #include "cli/kube/cluster.h"
 #include "cli/kube/desired_state.h"
+#include "cli/kube/kubelet.h"
 #include "cli/kube/memory_file.h"
 #include "cli/kube/plan.h"
 
@@ -15,6 +18,8 @@ namespace gpuyard::cli::kube {
 
 // A cluster is read again this often, with jitter, to find what others have changed.
 inline constexpr Duration kReadInterval = std::chrono::minutes(5);
+// A kubelet is asked again after this time: a third of the time in which a plugin must hide a GPU.
+inline constexpr Duration kKubeletInterval = std::chrono::seconds(5);
 // A round ends after this time and a step, so that the daemon is read in between.
 inline constexpr Duration kMaxRound = std::chrono::seconds(5);
 
@@ -27,14 +32,15 @@ class Reconciler {
     std::function<double()> random;  // 0 to 1
   };
 
-  // The cluster and the file must outlive it.
-  Reconciler(Settings, ClusterView&, MemoryFile&, Environment);
+  // The cluster, the kubelet and the file must outlive it.
+  Reconciler(Settings, ClusterView&, KubeletView&, MemoryFile&, Environment);
 
   // Takes the daemon's latest answer. `is_new`: it is not the one of the round before.
   void run_round(const DaemonReport&, bool is_new);
 
  private:
   std::vector<Step> make_plan(const Desired&);
+  void ask_kubelet();
   bool read();
   bool send_all(const Desired&);
   void fail(const gpuyard::kube::Answer&);
@@ -42,13 +48,16 @@ class Reconciler {
 
   Settings settings_;
   ClusterView& cluster_;
+  KubeletView& kubelet_;
   MemoryFile& file_;
   Environment environment_;
   Memory memory_;
-  TimePoint read_due_{};    // the cluster is read at once at the start, and after an error
-  TimePoint next_round_{};  // no request before
-  unsigned failures_ = 0;   // in a row
-  std::string error_;       // that was logged last; empty: the cluster is up to date
+  TimePoint read_due_{};     // the cluster is read at once at the start, and after an error
+  TimePoint next_round_{};   // no request before
+  TimePoint kubelet_due_{};  // the kubelet is asked no sooner, or after a read
+  std::optional<std::set<std::string>> allocatable_;  // its last answer, for Seen
+  unsigned failures_ = 0;                             // in a row
+  std::string error_;  // that was logged last; empty: the cluster is up to date
   std::string save_error_;
   bool missing_node_logged_ = false;
 };

@@ -75,6 +75,22 @@ class ModelCluster final : public ClusterView {
   Seen seen_;
 };
 
+// Says what the model has.
+class ModelKubelet final : public KubeletView {
+ public:
+  explicit ModelKubelet(ApiServer& server) : server_(server) {}
+
+  std::optional<std::set<std::string>> fetch_allocatable() override {
+    ++calls;
+    return server_.allocatable;
+  }
+
+  int calls = 0;
+
+ private:
+  ApiServer& server_;
+};
+
 std::string log_text() {
   return fmt::format("{}", fmt::join(CapturedLog::lines(), "\n"));
 }
@@ -98,7 +114,7 @@ class KubeReconciler : public testing::Test {
   void start() {
     file_ = std::make_unique<MemoryFile>(directory_.path() + "/memory.json");
     reconciler_ = std::make_unique<Reconciler>(
-        settings_, cluster_, *file_,
+        settings_, cluster_, kubelet_, *file_,
         Reconciler::Environment{[this] { return now_; }, [] { return 0.0; }});
   }
 
@@ -132,6 +148,17 @@ class KubeReconciler : public testing::Test {
     pass(seconds(1));
     reconciler_->run_round(report_, false);
   }
+  void run_seconds(int seconds) {
+    for (int second = 0; second < seconds; ++second) run_second();
+  }
+  // The GPUs are those of a device plugin, and none has a slice.
+  void offer_by_plugin() {
+    server_.devices.clear();
+    server_.allocatable = {"GPU-a", "GPU-b"};
+  }
+  bool is_node_tainted() {
+    return std::ranges::count(server_.node().taints, kNodeTaintKey, &SeenTaint::key) != 0;
+  }
   ConditionStatus condition() { return server_.node().condition->text.status; }
 
   ScratchDirectory directory_;
@@ -139,6 +166,7 @@ class KubeReconciler : public testing::Test {
   Settings settings_;
   ApiServer server_{"n1"};
   ModelCluster cluster_{server_};
+  ModelKubelet kubelet_{server_};
   DaemonReport report_;
   Moment now_{TimePoint(std::chrono::hours(9)), WallTime(std::chrono::hours(500000))};
   std::unique_ptr<MemoryFile> file_;
@@ -362,6 +390,98 @@ TEST_F(KubeReconciler, MissingNodeIsLoggedOnceAndAwaited) {
   EXPECT_EQ(count_lines("the cluster has no node n1"), 1U);
   EXPECT_EQ(cluster_.writes, 0);
   EXPECT_LE(cluster_.reads, 7);
+}
+
+TEST_F(KubeReconciler, KubeletIsAskedEveryFiveSeconds) {
+  run_seconds(600);
+  EXPECT_GE(kubelet_.calls, 120);
+  EXPECT_LE(kubelet_.calls, 122) << "and with each of the cluster's two reads";
+}
+
+TEST_F(KubeReconciler, BadGpuThatThePluginKeepsTaintsTheNode) {
+  offer_by_plugin();
+  run_second();
+  set_verdict(0, Verdict::bad);
+  run_seconds(15);
+  EXPECT_FALSE(is_node_tainted()) << "the plugin still has time";
+  run_second();
+  EXPECT_TRUE(is_node_tainted());
+  server_.allocatable->erase("GPU-a");
+  run_seconds(5);
+  EXPECT_FALSE(is_node_tainted()) << "the plugin hides it now";
+}
+
+TEST_F(KubeReconciler, BadGpuThatThePluginHidesInTimeTaintsNoNode) {
+  offer_by_plugin();
+  run_second();
+  set_verdict(0, Verdict::bad);
+  run_seconds(9);
+  server_.allocatable->erase("GPU-a");
+  const int writes = cluster_.writes;
+  run_seconds(60);
+  EXPECT_FALSE(is_node_tainted());
+  EXPECT_EQ(cluster_.writes, writes);
+}
+
+TEST_F(KubeReconciler, KubeletIsAskedAgainBeforeAChange) {
+  offer_by_plugin();
+  run_second();
+  set_verdict(0, Verdict::bad);
+  run_seconds(5);
+  pass(seconds(1));  // a late round, so that no question falls on the end of the plugin's time
+  run_seconds(9);
+  server_.allocatable->erase("GPU-a");  // since the last answer
+  const int writes = cluster_.writes;
+  run_seconds(10);
+  EXPECT_EQ(cluster_.writes, writes);
+}
+
+TEST_F(KubeReconciler, KubeletThatIsAwayChangesNothing) {
+  offer_by_plugin();
+  set_verdict(0, Verdict::bad);
+  run_seconds(16);
+  ASSERT_TRUE(is_node_tainted());
+  server_.allocatable.reset();
+  const int writes = cluster_.writes;
+  run_seconds(60);
+  EXPECT_TRUE(is_node_tainted());
+  EXPECT_EQ(cluster_.writes, writes);
+}
+
+TEST_F(KubeReconciler, KubeletThatWasNeverThereTaintsNoNode) {
+  server_.devices.clear();
+  server_.allocatable.reset();
+  set_verdict(0, Verdict::bad);
+  run_seconds(60);
+  EXPECT_FALSE(is_node_tainted());
+}
+
+// A plugin that a lost GPU has ended is named by nobody while it is away.
+TEST_F(KubeReconciler, PluginThatTheKubeletNamedOnceIsRemembered) {
+  offer_by_plugin();
+  run_second();
+  server_.allocatable.reset();
+  run_seconds(10);
+  start();
+  set_verdict(0, Verdict::bad);
+  report_.verdicts->gpus[0].rule = "gpu-lost";
+  run_second();
+  EXPECT_TRUE(is_node_tainted());
+}
+
+// What the kubelet said before is not good for longer because the API server is slow.
+TEST_F(KubeReconciler, KubeletIsAskedAgainWithinASlowRound) {
+  offer_by_plugin();
+  run_second();
+  set_verdict(0, Verdict::bad);
+  run_second();
+  cluster_.on_request = [&] {
+    server_.allocatable->erase("GPU-a");
+    pass(seconds(20));
+  };
+  pass(kReadInterval);
+  run_second();
+  EXPECT_FALSE(is_node_tainted());
 }
 
 TEST_F(KubeReconciler, StepsAreLogged) {
