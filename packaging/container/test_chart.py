@@ -30,7 +30,7 @@ def test_rendered_chart_is_valid_kubernetes(settings, tmp_path):
     "simulate=65", "control.enabld=true", "tls.anonymous=all", "tls.port=80", "tls.clients={DNS:a = read}",
     "config.lease=strict", "hostPaths.run=run", "image.repository=", "maxUnavailable=half", "config.lease.a.b=1",
     "kube.condition=Ready", "kube.condition=a'b", "kube.taintNode=sometimes", "kube.effect=PreferNoSchedule",
-    "daemon.enabled=false",
+    "daemon.enabled=false", "hostPaths.podResources=a",
 ])
 def test_the_schema_refuses(wrong):
     done = run(tool("helm"), "template", "gpuyard", CHART, *NEW_KUBERNETES, "--set", wrong, check=False)
@@ -117,6 +117,26 @@ def test_only_agent_mounts_a_token(settings):
     assert all(one["automountServiceAccountToken"] is False for one in of_kind("ServiceAccount", *settings))
     tolerated = {one["key"] for one in spec.get("tolerations", [])}
     assert ("gpuyard.io/gpu-sick" in tolerated) == agent
+
+
+@pytest.mark.parametrize("settings", CHARTS.values(), ids=CHARTS)
+def test_only_agent_that_may_taint_its_node_mounts_the_kubelets_directory(settings):
+    (daemon_set,) = of_kind("DaemonSet", *settings)
+    spec = daemon_set["spec"]["template"]["spec"]
+    asks = "kube.enabled=true" in settings and "kube.taintNode=never" not in settings
+    paths = [one["hostPath"]["path"] for one in spec["volumes"] if one["name"] == "pod-resources"]
+    assert paths == (["/var/lib/kubelet/pod-resources"] if asks else [])
+    mounts = [(one["name"], mount["readOnly"]) for one in every_container(spec) for mount in one["volumeMounts"]
+              if mount["name"] == "pod-resources"]
+    assert mounts == ([("agent", True)] if asks else [])
+
+
+def test_agent_may_be_told_not_to_ask_the_kubelet():
+    (daemon_set,) = of_kind("DaemonSet", "--set", "kube.enabled=true", "--set", "hostPaths.podResources=")
+    spec = daemon_set["spec"]["template"]["spec"]
+    agent = next(one for one in spec["containers"] if one["name"] == "agent")
+    assert agent["args"][agent["args"].index("--kubelet") + 1] == "none"
+    assert "pod-resources" not in {one["name"] for one in spec["volumes"]}
 
 
 def test_chart_without_agent_gives_no_rights():
