@@ -74,7 +74,8 @@ class GpuPool {
   // Leases the GPU although it is withheld for this word, kUnknown or kInUse, until it is withheld
   // for no reason or for another one.
   void override_withholding(const DeviceId& gpu, const std::string& word);
-  // Leases no GPU from now on, and treats no process as unleased: Slurm allocates the GPUs.
+  // Leases no GPU from now on, and treats no process as unleased: an external allocator has the
+  // GPUs.
   void observe_only();
   bool is_observe_only() const { return is_observe_only_; }
   // Each GPU must have its processes checked before it is in service again.

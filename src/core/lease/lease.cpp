@@ -46,11 +46,11 @@ Result<void> check_name(std::string_view name) {
                                           kMaxIdLength)};
 }
 
-Result<std::string> make_job_name(std::string_view number) {
+Result<std::string> make_slurm_job_name(std::string_view number) {
   constexpr std::size_t kMaxDigits = 20;
   const bool digits = std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
   if (digits && !number.empty() && number.size() <= kMaxDigits) {
-    return std::string(kJobPrefix).append(number);
+    return std::string(kSlurmJobPrefix).append(number);
   }
   return Error{Errc::not_found, "a Slurm job is named by its number"};
 }
@@ -61,9 +61,10 @@ std::string_view job_of(const Lease& lease) {
 }
 
 Result<void> check_id(std::string_view id) {
-  if (id.starts_with(kJobPrefix)) {
-    return Error{Errc::invalid,
-                 fmt::format("IDs that begin with \"{}\" are reserved for Slurm jobs", kJobPrefix)};
+  if (id.starts_with(kSlurmJobPrefix)) {
+    return Error{
+        Errc::invalid,
+        fmt::format("IDs that begin with \"{}\" are reserved for Slurm jobs", kSlurmJobPrefix)};
   }
   if (id.size() >= kMinIdLength && check_name(id)) return {};
   return Error{

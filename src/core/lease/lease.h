@@ -24,7 +24,7 @@ enum class Binding : std::uint8_t {
   run,       // as long as the command of `gpuyard run` and its leftover
   process,   // as long as the process that claimed it
   detached,  // for a time, which can be renewed
-  job,       // as long as a job of Slurm, which has allocated the GPUs itself
+  job,       // as long as a job of an external allocator, which has allocated the GPUs itself
 };
 BOOST_DESCRIBE_ENUM(Binding, run, process, detached, job)
 
@@ -50,7 +50,7 @@ enum class EndReason : std::uint8_t {
   unreachable,  // its client did not come back
   forced,       // an administrator ended it
   node_reboot,
-  taken_over,  // Slurm gave a GPU of it to another job
+  taken_over,  // its allocator gave a GPU of it to another job
 };
 BOOST_DESCRIBE_ENUM(EndReason, released, exited, expired, cancelled, gave_up, none_free,
                     unreachable, forced, node_reboot, taken_over)
@@ -107,18 +107,18 @@ struct Lease {
   friend bool operator==(const Lease&, const Lease&) = default;
 };
 
-// A job of Slurm on this machine. Its lease has an id that no client can choose: the name, '-' and
-// when it began.
-struct SlurmJob {
+// A job on this machine whose GPUs an external allocator, such as Slurm, has allocated. Its lease
+// has an id that no client can choose: the name, '-' and when it began.
+struct ExternalJob {
   std::string name;       // "slurm-4711"
   std::uint32_t uid = 0;  // of its user
   std::vector<DeviceId> gpus = {};
   std::string note = {};
 };
 
-inline constexpr std::string_view kJobPrefix = "slurm-";
-// Returns the name of a job by its number, which has digits only. Errc::not_found.
-Result<std::string> make_job_name(std::string_view number);
+inline constexpr std::string_view kSlurmJobPrefix = "slurm-";
+// Returns the name of a job of Slurm by its number, which has digits only. Errc::not_found.
+Result<std::string> make_slurm_job_name(std::string_view number);
 // Returns the name of the job that a lease is of; "" for other leases.
 std::string_view job_of(const Lease&);
 

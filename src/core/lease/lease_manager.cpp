@@ -1,6 +1,6 @@
 // Claims: how they are made, decided and answered. See also lease_manager_changes.cpp for requests
 // about existing leases, lease_manager_restore.cpp for restoring them, lease_manager_time.cpp for
-// changes without a request, and lease_manager_jobs.cpp for the jobs of Slurm.
+// changes without a request, and lease_manager_jobs.cpp for the jobs of an external allocator.
 #include "core/lease/lease_manager.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // The daemon's leases: claims of real processes, committed before any client is notified, bound to
 // their holders, and ended only when their processes were seen gone; but for an administrator who
-// forces the end (force()), a job of Slurm that takes its GPUs (begin_job()), and a reboot.
+// forces the end (force()), a job that takes its GPUs (begin_job()), and a reboot.
 //
 // Scheduler decides: order, fairness and placement. LeaseManager is the shell over it. A claim
 // enters the queue once the kernel's handle of its process is known. A lease ends with what it is
@@ -155,10 +155,10 @@ class LeaseManager {
   void add_member(const Caller&, const std::string& id, std::uint32_t pid, std::optional<Fence>,
                   const OnLease&);
   void adopt(const Caller&, std::uint32_t pid, const std::string& note, const OnLease&);
-  // Makes a lease of the GPUs that Slurm has given to a job, whatever their condition. A job that
-  // had one of them before has ended. A repeated call with the same GPUs is about the same job.
-  // Errc::conflict: another user's lease has one of them.
-  void begin_job(const Caller&, const SlurmJob&, const OnLease&);
+  // Makes a lease of the GPUs that an external allocator has given to a job, whatever their
+  // condition. A job that had one of them before has ended. A repeated call with the same GPUs is
+  // about the same job. Errc::conflict: another user's lease has one of them.
+  void begin_job(const Caller&, const ExternalJob&, const OnLease&);
   // Errc::not_found: the job has no held or draining lease. Errc::unavailable: the leases have not
   // been read.
   void end_job(const Caller&, const std::string& name, const OnLease&);
@@ -167,10 +167,10 @@ class LeaseManager {
   // Whether the lease drains because of a process or memory that was seen; if not, it may be
   // unknown what is left.
   bool has_leftover(std::string_view id) const { return with_leftover_.contains(id); }
-  // Slurm allocates the GPUs from now on, unless the policy sets the mode.
+  // An external allocator has the GPUs from now on, unless the policy sets the mode.
   void observe_only();
   // Lets gpuyard lease the GPUs again, until observe_only(). Errors: conflict (the mode is
-  // configured, or a Slurm job holds GPUs), unavailable.
+  // configured, or a job holds GPUs), unavailable.
   void stop_observing(const OnDone&);
   void cordon(const Caller&, const std::vector<DeviceId>&, const std::string& reason,
               const OnDone&);
@@ -293,7 +293,8 @@ class LeaseManager {
   Result<Lease> find_owned(const Caller&, const std::string& id, std::optional<Fence>) const;
   GpuRequest gpu_request_of(std::uint32_t uid, const LeaseSpec&) const;
   std::optional<Error> change_error() const;
-  // The error while Slurm allocates the GPUs, with advice for a claim of `gpus` GPUs; 0: without.
+  // The error while an external allocator has the GPUs, with advice for a claim of `gpus` GPUs; 0:
+  // without.
   std::optional<Error> observe_only_error(std::size_t gpus = 0) const;
   void cancel_waiting();
   std::string new_job_id(const std::string& name) const;

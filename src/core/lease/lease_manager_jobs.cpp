@@ -1,4 +1,4 @@
-// The jobs of Slurm, which allocates GPUs itself: each gets a lease of the GPUs that it has, so
+// The jobs of an external allocator, such as Slurm: each gets a lease of the GPUs that it has, so
 // that its use is counted as its own, and its leftover is seen.
 #include <algorithm>
 #include <chrono>
@@ -67,7 +67,8 @@ std::optional<Error> LeaseManager::observe_only_error(std::size_t gpus) const {
                gpus > 0 ? fmt::format("srun --gres=gpu:{} COMMAND", gpus) : ""};
 }
 
-// Slurm reuses job numbers. The time makes each beginning another lease, the later one the greater.
+// Names come again: Slurm reuses job numbers. The time makes each beginning another lease, the
+// later one the greater.
 std::string LeaseManager::new_job_id(const std::string& name) const {
   constexpr auto kMakeId = [](const std::string& job, std::int64_t millis) {
     return fmt::format("{}-{:011x}", job, millis);
@@ -77,7 +78,8 @@ std::string LeaseManager::new_job_id(const std::string& name) const {
   return kMakeId(name, now);
 }
 
-void LeaseManager::begin_job(const Caller& caller, const SlurmJob& job, const OnLease& on_lease) {
+void LeaseManager::begin_job(const Caller& caller, const ExternalJob& job,
+                             const OnLease& on_lease) {
   if (auto why = claim_error()) return refuse(*why, on_lease);
   observe_only();
   GpuSet wanted;

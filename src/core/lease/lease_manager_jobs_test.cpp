@@ -1,4 +1,4 @@
-// Leases of Slurm's jobs: granted at once, ended when Slurm says so.
+// Leases of an external allocator's jobs, here Slurm's: granted at once, ended when it says so.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,9 +17,9 @@ using testing::StartsWith;
 
 constexpr std::uint32_t kRoot = 1;  // the number of a process of root
 
-class SlurmFixture : public LeaseFixture {
+class JobFixture : public LeaseFixture {
  public:
-  explicit SlurmFixture(unsigned gpus = 4, GrantMode mode = GrantMode::automatic)
+  explicit JobFixture(unsigned gpus = 4, GrantMode mode = GrantMode::automatic)
       : LeaseFixture(gpus, {.fairness = {}, .mode = mode}) {
     observer.start(kRoot, 0);
     observer.start(10);
@@ -37,8 +37,8 @@ class SlurmFixture : public LeaseFixture {
   }
 };
 
-TEST(Jobs, LeaseLastsUntilSlurmReportsEnd) {
-  SlurmFixture fixture;
+TEST(Jobs, LeaseLastsUntilAllocatorReportsEnd) {
+  JobFixture fixture;
   const auto held = fixture.begin_job("slurm-17", {"GPU-2", "GPU-1"});
   ASSERT_TRUE(held);
   EXPECT_EQ(held->state, LeaseState::held);
@@ -58,9 +58,9 @@ TEST(Jobs, LeaseLastsUntilSlurmReportsEnd) {
       << "an end without a beginning";
 }
 
-// The owner of a job ends it through Slurm, not by releasing its lease.
+// The owner of a job ends it through its allocator, not by releasing its lease.
 TEST(Jobs, ReleaseIsReservedToAdministrators) {
-  SlurmFixture fixture(1);
+  JobFixture fixture(1);
   const auto held = fixture.begin_job("slurm-17", {"GPU-0"});
   ASSERT_TRUE(held);
   EXPECT_EQ(fixture.release(10, held->id).error().code, Errc::denied);
@@ -69,7 +69,7 @@ TEST(Jobs, ReleaseIsReservedToAdministrators) {
 }
 
 TEST(Jobs, RepeatedBeginReturnsSameLease) {
-  SlurmFixture fixture;
+  JobFixture fixture;
   const auto first = fixture.begin_job("slurm-17", {"GPU-0"});
   const auto again = fixture.begin_job("slurm-17", {"GPU-0"});
   ASSERT_TRUE(first && again);
@@ -77,7 +77,7 @@ TEST(Jobs, RepeatedBeginReturnsSameLease) {
 }
 
 TEST(Jobs, ReusedJobNumberIsNewJob) {
-  SlurmFixture fixture;
+  JobFixture fixture;
   const auto first = fixture.begin_job("slurm-17", {"GPU-0"});
   const auto of_other_gpus = fixture.begin_job("slurm-17", {"GPU-1"});
   const auto of_another_user = fixture.begin_job("slurm-17", {"GPU-1"}, 1001);
@@ -89,7 +89,7 @@ TEST(Jobs, ReusedJobNumberIsNewJob) {
 }
 
 TEST(Jobs, MissedEndIsInferredFromNextAllocation) {
-  SlurmFixture fixture;
+  JobFixture fixture;
   const auto forgotten = fixture.begin_job("slurm-17", {"GPU-0", "GPU-1"});
   const auto next = fixture.begin_job("slurm-18", {"GPU-1"});
   ASSERT_TRUE(forgotten && next);
@@ -99,7 +99,7 @@ TEST(Jobs, MissedEndIsInferredFromNextAllocation) {
 }
 
 TEST(Jobs, LeftoverIsNamedWithoutBlockingNextJob) {
-  SlurmFixture fixture(1);
+  JobFixture fixture(1);
   const auto held = fixture.begin_job("slurm-17", {"GPU-0"});
   fixture.observer.start(66);
   fixture.observer.running.at(66).gpus = {"GPU-0"};
@@ -114,7 +114,7 @@ TEST(Jobs, LeftoverIsNamedWithoutBlockingNextJob) {
 }
 
 TEST(Jobs, UnreadableProcessListReportsNoLeftover) {
-  SlurmFixture fixture(1);
+  JobFixture fixture(1);
   const auto held = fixture.begin_job("slurm-17", {"GPU-0"});
   fixture.observer.unreadable = {"GPU-0"};
   ASSERT_TRUE(fixture.end_job("slurm-17"));
@@ -124,7 +124,7 @@ TEST(Jobs, UnreadableProcessListReportsNoLeftover) {
 }
 
 TEST(Jobs, FirstJobSwitchesToObserveOnly) {
-  SlurmFixture fixture(1);
+  JobFixture fixture(1);
   ASSERT_TRUE(fixture.begin_job("slurm-17", {"GPU-0"}));
   const auto refused = fixture.claim(10, "a");
   ASSERT_FALSE(refused);
@@ -145,7 +145,7 @@ TEST(Jobs, FirstJobSwitchesToObserveOnly) {
 }
 
 TEST(Jobs, ObserveOnlyCancelsWaitingClaimsWithReason) {
-  SlurmFixture fixture(1);
+  JobFixture fixture(1);
   fixture.observer.start(11);
   ASSERT_TRUE(fixture.claim(10, "a"));
   ASSERT_TRUE(fixture.claim(11, "b"));
@@ -157,8 +157,8 @@ TEST(Jobs, ObserveOnlyCancelsWaitingClaimsWithReason) {
   EXPECT_EQ(fixture.begin_job("slurm-17", {"GPU-0"}).error().code, Errc::conflict);
 }
 
-TEST(Jobs, ConfiguredModeOverridesSlurmDetection) {
-  SlurmFixture grants(2, GrantMode::grant);
+TEST(Jobs, ConfiguredModeOverridesFirstReport) {
+  JobFixture grants(2, GrantMode::grant);
   ASSERT_TRUE(grants.begin_job("slurm-17", {"GPU-0"}));
   EXPECT_EQ(grants.claim(10, "a")->gpus, std::vector<DeviceId>{"GPU-1"});
   grants.observer.start(11);
@@ -170,8 +170,8 @@ TEST(Jobs, ConfiguredModeOverridesSlurmDetection) {
   EXPECT_FALSE(grants.claim(11, "c"));
 }
 
-// Forgets Slurm. Returns the error if that is refused.
-std::optional<Error> forget(SlurmFixture& fixture) {
+// Forgets the allocator. Returns the error if that is refused.
+std::optional<Error> forget(JobFixture& fixture) {
   std::optional<Result<void>> done;
   fixture.leases->stop_observing([&](const Result<void>& result) { done = result; });
   fixture.loop.run_posted();
@@ -179,8 +179,8 @@ std::optional<Error> forget(SlurmFixture& fixture) {
   return !done || done->ok() ? std::nullopt : std::optional(done->error());
 }
 
-TEST(Jobs, GpusAreLeasedAgainOnceSlurmIsForgotten) {
-  SlurmFixture fixture(2);
+TEST(Jobs, GpusAreLeasedAgainOnceAllocatorIsForgotten) {
+  JobFixture fixture(2);
   ASSERT_TRUE(fixture.begin_job("slurm-17", {"GPU-0"}));
   const auto refused = forget(fixture);
   ASSERT_TRUE(refused);
@@ -205,14 +205,14 @@ TEST(Jobs, GpusAreLeasedAgainOnceSlurmIsForgotten) {
 }
 
 TEST(Jobs, ConfiguredObserveModeCannotBeForgotten) {
-  SlurmFixture fixture(1, GrantMode::observe);
+  JobFixture fixture(1, GrantMode::observe);
   const auto refused = forget(fixture);
   ASSERT_TRUE(refused);
   EXPECT_THAT(refused->message, HasSubstr("lease.mode"));
 }
 
 TEST(Jobs, LeaseSurvivesRestartButNotReboot) {
-  SlurmFixture fixture(2);
+  JobFixture fixture(2);
   const auto held = fixture.begin_job("slurm-17", {"GPU-0"});
   fixture.loop.advance(minutes(1));
   fixture.kill();
@@ -231,7 +231,7 @@ TEST(Jobs, LeaseIdIsReservedAndMalformedNumberRejected) {
   EXPECT_FALSE(check_id("slurm-17-019ab12cd34"));
   EXPECT_TRUE(check_name("slurm-17-019ab12cd34")) << "but may ask for it";
   for (const char* number : {"", "x", "17-1", "-1", "123456789012345678901"}) {
-    EXPECT_FALSE(make_job_name(number)) << number;
+    EXPECT_FALSE(make_slurm_job_name(number)) << number;
   }
 }
 

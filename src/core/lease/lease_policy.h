@@ -18,9 +18,9 @@ namespace gpuyard::lease {
 
 // The mode of leasing on this machine.
 enum class GrantMode : std::uint8_t {
-  automatic,  // until the first call of a Slurm hook; then Slurm allocates them
+  automatic,  // until an external allocator first reports; then it allocates them
   grant,
-  observe,  // leases only follow the jobs of Slurm
+  observe,  // leases only follow the jobs of an external allocator
 };
 BOOST_DESCRIBE_ENUM(GrantMode, automatic, grant, observe)
 

@@ -42,7 +42,7 @@ SlurmGpu gpu_of(Context& context, const DeviceState& gpu) {
 protocol::SlurmJob job_of(const Context& context, const lease::Lease& lease) {
   protocol::SlurmJob job;
   const std::string_view name = lease::job_of(lease);
-  job.job = name.substr(lease::kJobPrefix.size());
+  job.job = name.substr(lease::kSlurmJobPrefix.size());
   job.lease = lease.id;
   job.state = lease.state;
   job.uid = lease.uid;
@@ -118,7 +118,7 @@ lease::LeaseManager::OnLease answer_with(Context& context, const RouteCall& call
 
 void get_job(Context& context, const RouteCall& call, const JobName& named,
              const Responder<LeaseAnswer>& respond) {
-  const auto name = lease::make_job_name(named.job);
+  const auto name = lease::make_slurm_job_name(named.job);
   if (!name) return respond(name.error());
   const lease::Lease* const lease = context.leases.find_job(*name);
   if (lease == nullptr) {
@@ -163,7 +163,7 @@ Result<JobGpus> resolve_minors(Context& context, const std::vector<std::int64_t>
 void begin_job(Context& context, const RouteCall& call, const JobName& named,
                const protocol::SlurmJobRequest& body,
                const Responder<protocol::SlurmJobStarted>& respond) {
-  const auto name = lease::make_job_name(named.job);
+  const auto name = lease::make_slurm_job_name(named.job);
   if (!name) return respond(name.error());
   const std::string note = body.note.value_or("");
   auto gpus = resolve_minors(context, body.minors);
@@ -190,7 +190,7 @@ void begin_job(Context& context, const RouteCall& call, const JobName& named,
 
 void end_job(Context& context, const RouteCall& call, const JobName& named,
              const Responder<LeaseAnswer>& respond) {
-  const auto name = lease::make_job_name(named.job);
+  const auto name = lease::make_slurm_job_name(named.job);
   if (!name) return respond(name.error());
   context.leases.end_job(caller_of(call), *name, answer_with(context, call, respond));
 }
