@@ -94,13 +94,13 @@ std::optional<Cordon> GpuPool::cordon_of(const DeviceId& gpu) const {
   return cordon;
 }
 
-void GpuPool::observe_only() {
-  is_observe_only_ = true;
+void GpuPool::observe_only(Allocator allocator) {
+  allocator_ = allocator;
   unleased_processes_.clear();
 }
 
 void GpuPool::stop_observing() {
-  is_observe_only_ = false;
+  allocator_.reset();
   observed_.clear();
 }
 
@@ -158,7 +158,7 @@ std::vector<ObservedProcess> GpuPool::observe(const DeviceId& gpu, const Observa
     if (list->empty() && !is_leased(gpu)) idle_bytes_[gpu] = *used->second;
     update_used_bytes(gpu, *used->second);
   }
-  if (is_observe_only_) return {};
+  if (is_observe_only()) return {};
   std::vector<ObservedProcess> unleased;
   std::ranges::copy_if(*list, std::back_inserter(unleased), [](const ObservedProcess& one) {
     return one.attribution != ObservedProcess::Attribution::member;
@@ -292,7 +292,7 @@ GpuAvailability GpuPool::availability(const DeviceId& id) const {
   const auto gpu = gpus_.find(id);
   now.in_service = gpu != gpus_.end() && !own_withheld_reason(gpu->second) && !cordon_of(id) &&
                    observed_.count(id) > 0;
-  now.in_service = now.in_service && !is_observe_only_;
+  now.in_service = now.in_service && !is_observe_only();
   now.in_unleased_use =
       unleased_processes_.count(id) > 0 || (hidden_use(id) && !is_overridden(id, kInUse));
   if (gpu == gpus_.end()) return now;
@@ -341,8 +341,10 @@ std::optional<WithheldReason> GpuPool::withheld_reason(const DeviceId& id) const
                           fmt::format("cordoned by {}: {}", cordon->by, cordon->reason)};
   }
   if (auto own = own_withheld_reason(gpu->second)) return own;
-  if (is_observe_only_)
-    return WithheldReason{"observed", "allocated by Slurm; gpuyard only observes it"};
+  if (allocator_) {
+    return WithheldReason{"observed", fmt::format("allocated by {}; gpuyard only observes it",
+                                                  words_of(*allocator_).name)};
+  }
   if (observed_.count(id) == 0) {
     return WithheldReason{"new", "its processes have not been checked yet"};
   }

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/lease/allocator.h"
 #include "core/lease/hidden_work.h"
 #include "core/lease/lease_storage.h"
 #include "core/lease/process_observer.h"
@@ -74,10 +75,11 @@ class GpuPool {
   // Leases the GPU although it is withheld for this word, kUnknown or kInUse, until it is withheld
   // for no reason or for another one.
   void override_withholding(const DeviceId& gpu, const std::string& word);
-  // Leases no GPU from now on, and treats no process as unleased: an external allocator has the
-  // GPUs.
-  void observe_only();
-  bool is_observe_only() const { return is_observe_only_; }
+  // Leases no GPU from now on, and treats no process as unleased: this allocator has the GPUs.
+  void observe_only(Allocator);
+  bool is_observe_only() const { return allocator_.has_value(); }
+  // Returns the one that has the GPUs; nothing while gpuyard leases them.
+  std::optional<Allocator> allocator() const { return allocator_; }
   // Each GPU must have its processes checked before it is in service again.
   void stop_observing();
   // Accepts an observation of a GPU, which is not granted before that. Returns its known unleased
@@ -151,7 +153,7 @@ class GpuPool {
   std::map<DeviceId, std::set<std::string, std::less<>>> overrides_;
   std::vector<std::string> inventory_;  // at the last update_inventory()
   bool is_complete_ = false;
-  bool is_observe_only_ = false;
+  std::optional<Allocator> allocator_;
 };
 
 }  // namespace gpuyard::lease

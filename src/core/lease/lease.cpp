@@ -60,6 +60,10 @@ std::string_view job_of(const Lease& lease) {
   return std::string_view(lease.id).substr(0, lease.id.rfind('-'));
 }
 
+Allocator allocator_of(const Lease& lease) {
+  return lease.id.starts_with(kSlurmJobPrefix) ? Allocator::slurm : Allocator::kubernetes;
+}
+
 Result<void> check_id(std::string_view id) {
   if (id.starts_with(kSlurmJobPrefix)) {
     return Error{

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/proc_stat.h"
 #include "base/result.h"
+#include "core/lease/allocator.h"
 #include "core/lease/scheduler.h"
 #include "gpu/device/device.h"
 
@@ -114,6 +115,7 @@ struct ExternalJob {
   std::uint32_t uid = 0;  // of its user
   std::vector<DeviceId> gpus = {};
   std::string note = {};
+  Allocator allocator = Allocator::slurm;
 };
 
 inline constexpr std::string_view kSlurmJobPrefix = "slurm-";
@@ -121,6 +123,8 @@ inline constexpr std::string_view kSlurmJobPrefix = "slurm-";
 Result<std::string> make_slurm_job_name(std::string_view number);
 // Returns the name of the job that a lease is of; "" for other leases.
 std::string_view job_of(const Lease&);
+// REQUIRES: the lease is of a job.
+Allocator allocator_of(const Lease&);
 
 // Detached leases.
 inline constexpr Duration kMaxTtl = std::chrono::hours(24 * 7);

@@ -39,7 +39,7 @@ LeaseManager::LeaseManager(Loop& loop, ProcessObserver& observer, LeaseStorage& 
                [this](const std::string& id, const ProcessKey& process) { on_gone(id, process); }),
       clients_(loop) {
   scheduler_.close();
-  if (policy_.mode == GrantMode::observe) gpus_.observe_only();
+  if (policy_.mode == GrantMode::observe) gpus_.observe_only(Allocator::slurm);
 }
 
 void LeaseManager::claim(const Caller& caller, std::string id, const LeaseSpec& spec,

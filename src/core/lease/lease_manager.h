@@ -167,8 +167,9 @@ class LeaseManager {
   // Whether the lease drains because of a process or memory that was seen; if not, it may be
   // unknown what is left.
   bool has_leftover(std::string_view id) const { return with_leftover_.contains(id); }
-  // An external allocator has the GPUs from now on, unless the policy sets the mode.
-  void observe_only();
+  // The allocator has the GPUs from now on, unless the policy sets the mode. Of several allocators,
+  // messages name the last one.
+  void observe_only(Allocator);
   // Lets gpuyard lease the GPUs again, until observe_only(). Errors: conflict (the mode is
   // configured, or a job holds GPUs), unavailable.
   void stop_observing(const OnDone&);

@@ -45,7 +45,9 @@ void LeaseManager::release(const Caller& caller, const std::string& id,
                   on_lease);
   }
   if (lease.spec.binding == Binding::job && !caller.admin) {
-    return refuse({Errc::denied, "the lease is bound to its Slurm job; end the job with `scancel`"},
+    const AllocatorWords words = words_of(allocator_of(lease));
+    return refuse({Errc::denied, fmt::format("the lease is bound to its {}; end the {} with `{}`",
+                                             words.own_job, words.job, words.end_command)},
                   on_lease);
   }
   const bool others = lease.uid != caller.uid && lease.spec.binding != Binding::job;

@@ -9,11 +9,36 @@
 #include "core/lease/lease_manager.h"
 
 namespace gpuyard::lease {
-void LeaseManager::observe_only() {
-  if (policy_.mode == GrantMode::grant || gpus_.is_observe_only()) return;
-  gpus_.observe_only();
-  log::info("leases: Slurm allocates the GPUs of this machine; gpuyard only observes them");
-  cancel_waiting();
+namespace {
+
+// The refusal of a claim of this many GPUs, with advice; 0: without advice.
+Error allocated_error(Allocator allocator, std::size_t gpus) {
+  Error error{Errc::conflict,
+              fmt::format("{} allocates the GPUs of this machine, and gpuyard only observes them",
+                          words_of(allocator).name)};
+  if (gpus == 0) return error;
+  switch (allocator) {
+    case Allocator::slurm:
+      error.hint = fmt::format("srun --gres=gpu:{} COMMAND", gpus);
+      break;
+    case Allocator::kubernetes:
+      error.cause = fmt::format("run the work in a pod that requests {} of them", gpus);
+      break;
+  }
+  return error;
+}
+
+}  // namespace
+
+void LeaseManager::observe_only(Allocator allocator) {
+  if (policy_.mode == GrantMode::grant || gpus_.allocator() == allocator) return;
+  const bool observed_before = gpus_.is_observe_only();
+  gpus_.observe_only(allocator);
+  if (!observed_before) {
+    log::info("leases: {} allocates the GPUs of this machine; gpuyard only observes them",
+              words_of(allocator).name);
+    cancel_waiting();
+  }
   for (const DeviceId& gpu : gpus_.ids()) refresh(gpu);
 }
 
@@ -22,20 +47,22 @@ void LeaseManager::stop_observing(const OnDone& on_done) {
   const auto refuse_to = [&](const Error& why) { loop_.post([on_done, why] { on_done(why); }); };
   if (auto why = change_error()) return refuse_to(*why);
   if (policy_.mode == GrantMode::observe) {
-    return refuse_to({Errc::conflict,
-                      "Slurm allocates the GPUs of this machine: the configuration has lease.mode "
-                      "= \"observe\""});
+    return refuse_to(
+        {Errc::conflict, fmt::format("{} allocates the GPUs of this machine: the configuration has "
+                                     "lease.mode = \"observe\"",
+                                     words_of(*gpus_.allocator()).name)});
   }
   for (const auto& [ticket, claim] : scheduler_.live_claims()) {
     const Lease& lease = *store_.find_latest(ids_by_ticket_.at(ticket));
     if (lease.spec.binding != Binding::job) continue;
-    return refuse_to({.code = Errc::conflict,
-                      .message = fmt::format("lease {} of a Slurm job holds GPUs", lease.id),
-                      .cause = "gpuyard can lease the GPUs again when the job has ended",
-                      .hint = fmt::format(
-                          "gpuyard lease release {} --force --reason \"the job has ended\"  # if "
-                          "Slurm no longer runs it",
-                          lease.id)});
+    const AllocatorWords words = words_of(allocator_of(lease));
+    return refuse_to(
+        {.code = Errc::conflict,
+         .message = fmt::format("lease {} of a {} holds GPUs", lease.id, words.own_job),
+         .cause = fmt::format("gpuyard can lease the GPUs again when the {} has ended", words.job),
+         .hint = fmt::format("gpuyard lease release {} --force --reason \"the {} has ended\"  # if "
+                             "{} no longer runs it",
+                             lease.id, words.job, words.name)});
   }
   if (gpus_.is_observe_only()) {
     gpus_.stop_observing();
@@ -56,15 +83,14 @@ void LeaseManager::cancel_waiting() {
   for (const auto& [ticket, claim] : scheduler_.waiting_claims())
     waiting.push_back(ids_by_ticket_.at(ticket));
   for (const std::string& id : waiting) {
-    end(*store_.find_latest(id), EndReason::cancelled, "Slurm", observe_only_error()->text());
+    end(*store_.find_latest(id), EndReason::cancelled,
+        std::string(words_of(*gpus_.allocator()).name), observe_only_error()->text());
   }
 }
 
 std::optional<Error> LeaseManager::observe_only_error(std::size_t gpus) const {
-  if (!gpus_.is_observe_only()) return std::nullopt;
-  return Error{Errc::conflict,
-               "Slurm allocates the GPUs of this machine, and gpuyard only observes them", "",
-               gpus > 0 ? fmt::format("srun --gres=gpu:{} COMMAND", gpus) : ""};
+  const auto allocator = gpus_.allocator();
+  return allocator ? std::optional(allocated_error(*allocator, gpus)) : std::nullopt;
 }
 
 // Names come again: Slurm reuses job numbers. The time makes each beginning another lease, the
@@ -81,12 +107,15 @@ std::string LeaseManager::new_job_id(const std::string& name) const {
 void LeaseManager::begin_job(const Caller& caller, const ExternalJob& job,
                              const OnLease& on_lease) {
   if (auto why = claim_error()) return refuse(*why, on_lease);
-  observe_only();
+  observe_only(job.allocator);
+  const AllocatorWords words = words_of(job.allocator);
   GpuSet wanted;
   for (const DeviceId& gpu : job.gpus) {
     if (const auto slot = gpus_.slot_of(gpu)) wanted.set(*slot);
   }
-  if (wanted.none()) return refuse({Errc::invalid, "a job without a GPU has no lease"}, on_lease);
+  if (wanted.none())
+    return refuse({Errc::invalid, fmt::format("a {} without a GPU has no lease", words.job)},
+                  on_lease);
   std::vector<std::string> superseded;  // whose end was not reported
   for (const auto& [ticket, claim] : scheduler_.live_claims()) {
     const Lease& lease = *store_.find_latest(ids_by_ticket_.at(ticket));
@@ -97,8 +126,8 @@ void LeaseManager::begin_job(const Caller& caller, const ExternalJob& job,
     }
     if (lease.spec.binding != Binding::job) {
       return refuse({Errc::conflict,
-                     fmt::format("lease {} of UID {} has a GPU that Slurm allocated to another job",
-                                 lease.id, lease.uid)},
+                     fmt::format("lease {} of UID {} has a GPU that {} allocated to another {}",
+                                 lease.id, lease.uid, words.name, words.job)},
                     on_lease);
     }
     superseded.push_back(lease.id);

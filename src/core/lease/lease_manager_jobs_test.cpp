@@ -149,12 +149,28 @@ TEST(Jobs, ObserveOnlyCancelsWaitingClaimsWithReason) {
   fixture.observer.start(11);
   ASSERT_TRUE(fixture.claim(10, "a"));
   ASSERT_TRUE(fixture.claim(11, "b"));
-  fixture.leases->observe_only();
+  fixture.leases->observe_only(Allocator::slurm);
   fixture.loop.run_posted();
   EXPECT_EQ(fixture.state("a"), LeaseState::held) << "who has a GPU keeps it";
   EXPECT_EQ(fixture.leases->find("b")->end_reason, EndReason::cancelled);
   EXPECT_THAT(fixture.leases->find("b")->detail, StartsWith("Slurm allocates"));
   EXPECT_EQ(fixture.begin_job("slurm-17", {"GPU-0"}).error().code, Errc::conflict);
+}
+
+TEST(Jobs, MessagesNameTheAllocatorThatReportedLast) {
+  JobFixture fixture(1);
+  fixture.leases->observe_only(Allocator::slurm);
+  fixture.leases->observe_only(Allocator::kubernetes);
+  const auto refused = fixture.claim(10, "a");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::conflict);
+  EXPECT_THAT(refused.error().message, StartsWith("Kubernetes allocates the GPUs"));
+  EXPECT_THAT(refused.error().cause, HasSubstr("a pod that requests 1 of them"));
+  EXPECT_EQ(refused.error().hint, "");
+  EXPECT_EQ(fixture.leases->gpus().withheld_reason("GPU-0")->second,
+            "allocated by Kubernetes; gpuyard only observes it");
+  fixture.leases->observe_only(Allocator::slurm);
+  EXPECT_THAT(fixture.claim(10, "a").error().message, StartsWith("Slurm allocates the GPUs"));
 }
 
 TEST(Jobs, ConfiguredModeOverridesFirstReport) {
@@ -200,7 +216,7 @@ TEST(Jobs, GpusAreLeasedAgainOnceAllocatorIsForgotten) {
   fixture.begin();
   fixture.loop.advance(seconds(1));
   EXPECT_FALSE(fixture.leases->gpus().is_observe_only()) << "no job is left in the journal";
-  fixture.leases->observe_only();
+  fixture.leases->observe_only(Allocator::slurm);
   EXPECT_TRUE(fixture.leases->gpus().is_observe_only()) << "after the next hook";
 }
 

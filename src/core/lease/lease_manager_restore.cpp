@@ -62,7 +62,7 @@ void LeaseManager::on_loaded(Result<SavedLeases> saved) {
   store_.prune_ended();
   startup_phase_ = StartupPhase::recovering;
   for (const Lease& lease : saved->leases) {
-    if (lease.spec.binding == Binding::job) observe_only();
+    if (lease.spec.binding == Binding::job) observe_only(allocator_of(lease));
     if (lease.state != LeaseState::ended) {
       restore(lease);
     } else if (lease.overdue && lease.ended_wall) {
