@@ -111,6 +111,7 @@ std::vector<processes::LeaseProcesses> lease_processes_of(
     entry.lease = observed.lease;
     entry.uid = observed.uid;
     entry.whole_user = observed.whole_user;
+    entry.whole_gpu = observed.whole_gpu;
     for (const auto& [pid, started] : observed.processes) entry.known.push_back({pid, started});
   }
   return lease_processes;

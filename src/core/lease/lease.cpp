@@ -55,13 +55,39 @@ Result<std::string> make_slurm_job_name(std::string_view number) {
   return Error{Errc::not_found, "a Slurm job is named by its number"};
 }
 
+Result<std::string> make_pod_job_name(std::string_view pod_namespace, std::string_view pod) {
+  constexpr std::size_t kMaxNamespace = 63;  // of Kubernetes, as are the rules below
+  constexpr std::size_t kMaxPod = 253;
+  const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  const auto is_name = [&](std::string_view name, std::size_t max_size, std::string_view more) {
+    return !name.empty() && name.size() <= max_size && plain(name.front()) && plain(name.back()) &&
+           std::ranges::all_of(name, [&](char c) { return plain(c) || more.find(c) != more.npos; });
+  };
+  if (is_name(pod_namespace, kMaxNamespace, "-") && is_name(pod, kMaxPod, "-.")) {
+    return fmt::format("{}/{}", pod_namespace, pod);
+  }
+  return Error{Errc::invalid,
+               "a pod is named by its namespace and its name, in lower-case letters, digits, '-' "
+               "and, in its name, '.'"};
+}
+
+std::string job_id_prefix(std::string_view name) {
+  const std::size_t slash = name.find('/');
+  if (slash == name.npos) return fmt::format("{}-", name);
+  constexpr std::size_t kMaxPod = 40;  // so that the id is not too long
+  std::string pod(name.substr(slash + 1, kMaxPod));
+  std::ranges::replace(pod, '.', '-');
+  return fmt::format("pod-{}-", pod);
+}
+
 std::string_view job_of(const Lease& lease) {
   if (lease.spec.binding != Binding::job) return {};
+  if (!lease.pod.empty()) return lease.pod;
   return std::string_view(lease.id).substr(0, lease.id.rfind('-'));
 }
 
 Allocator allocator_of(const Lease& lease) {
-  return lease.id.starts_with(kSlurmJobPrefix) ? Allocator::slurm : Allocator::kubernetes;
+  return lease.pod.empty() ? Allocator::slurm : Allocator::kubernetes;
 }
 
 Result<void> check_id(std::string_view id) {

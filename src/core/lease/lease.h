@@ -104,23 +104,32 @@ struct Lease {
   std::optional<EndReason> end_reason = {};
   // An administrator's reason, why it still drains, or which processes its adoption left out.
   std::string detail = {};
+  std::string pod = {};  // "default/trainer-0", of a pod's lease; "" of all others
 
   friend bool operator==(const Lease&, const Lease&) = default;
 };
 
-// A job on this machine whose GPUs an external allocator, such as Slurm, has allocated. Its lease
-// has an id that no client can choose: the name, '-' and when it began.
+// A job on this machine whose GPUs an external allocator, such as Slurm, has allocated. The id of
+// its lease says when it began. No client can choose the id of a job of Slurm: the name, '-' and
+// the time. A pod's name may not fit into an id, so the id has only a part of it.
 struct ExternalJob {
-  std::string name;       // "slurm-4711"
+  std::string name;       // "slurm-4711", "default/trainer-0"
   std::uint32_t uid = 0;  // of its user
   std::vector<DeviceId> gpus = {};
   std::string note = {};
   Allocator allocator = Allocator::slurm;
 };
 
+// The owner of pods' leases: the uid that no user can have. A pod is no user of the machine.
+inline constexpr std::uint32_t kPodsUid = UINT32_MAX;
+
 inline constexpr std::string_view kSlurmJobPrefix = "slurm-";
 // Returns the name of a job of Slurm by its number, which has digits only. Errc::not_found.
 Result<std::string> make_slurm_job_name(std::string_view number);
+// Returns "NAMESPACE/NAME". Errc::invalid: too long, or with a character that Kubernetes refuses.
+Result<std::string> make_pod_job_name(std::string_view pod_namespace, std::string_view pod);
+// Returns what the id of a lease of this job begins with.
+std::string job_id_prefix(std::string_view name);
 // Returns the name of the job that a lease is of; "" for other leases.
 std::string_view job_of(const Lease&);
 // REQUIRES: the lease is of a job.

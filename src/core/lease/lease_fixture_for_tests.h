@@ -209,7 +209,7 @@ class FakeObserver final : public ProcessObserver {
     seen.command = one.identity.command;
     for (const ObservedLease& suspect : suspects) {
       const bool on_its_gpu = std::count(suspect.gpus.begin(), suspect.gpus.end(), gpu) > 0;
-      const bool users = suspect.whole_user && suspect.uid == seen.uid;
+      const bool users = suspect.whole_gpu || (suspect.whole_user && suspect.uid == seen.uid);
       if (!on_its_gpu || !(users || is_of(one, suspect))) continue;
       seen.attribution = ObservedProcess::Attribution::member;
       seen.lease = suspect.lease;

@@ -398,10 +398,13 @@ Result<Lease> LeaseManager::find_owned(const Caller& caller, const std::string& 
   if (auto why = change_error()) return *std::move(why);
   const Lease* lease = store_.find_latest(id);
   if (!lease) return unknown_lease_error(id);
-  if (lease->uid != caller.uid && !caller.admin) {
+  // A caller without a user has the uid of pods, and owns none.
+  const bool is_owner = lease->uid == caller.uid && lease->pod.empty();
+  if (!is_owner && !caller.admin) {
     return Error{
         Errc::denied,
-        fmt::format("permission denied: lease {} belongs to UID {}", lease->id, lease->uid),
+        fmt::format("permission denied: lease {} belongs to {}", lease->id,
+                    lease->pod.empty() ? fmt::format("UID {}", lease->uid) : "pod " + lease->pod),
         "only that user and administrators may change it"};
   }
   if (fence && *fence != lease->fence) {

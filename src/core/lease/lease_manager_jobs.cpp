@@ -96,12 +96,12 @@ std::optional<Error> LeaseManager::observe_only_error(std::size_t gpus) const {
 // Names come again: Slurm reuses job numbers. The time makes each beginning another lease, the
 // later one the greater.
 std::string LeaseManager::new_job_id(const std::string& name) const {
-  constexpr auto kMakeId = [](const std::string& job, std::int64_t millis) {
-    return fmt::format("{}-{:011x}", job, millis);
+  const auto make_id = [prefix = job_id_prefix(name)](std::int64_t millis) {
+    return fmt::format("{}{:011x}", prefix, millis);
   };
   std::int64_t now = loop_.wall().time_since_epoch() / std::chrono::milliseconds(1);
-  while (store_.find_latest(kMakeId(name, now)) != nullptr) ++now;
-  return kMakeId(name, now);
+  while (store_.find_latest(make_id(now)) != nullptr) ++now;
+  return make_id(now);
 }
 
 void LeaseManager::begin_job(const Caller& caller, const ExternalJob& job,
@@ -149,6 +149,7 @@ void LeaseManager::begin_job(const Caller& caller, const ExternalJob& job,
   lease.spec.gpus = static_cast<unsigned>(wanted.count());
   lease.spec.allowed_gpus = gpus_.ids_of(wanted);
   lease.spec.note = job.note;
+  if (job.allocator == Allocator::kubernetes) lease.pod = job.name;
   lease.ticket = *ticket;
   lease.boot_id = boot_id_;
   lease.requested_at = loop_.now();
@@ -174,7 +175,7 @@ void LeaseManager::end_job(const Caller& caller, const std::string& name, const 
 const Lease* LeaseManager::find_job(std::string_view name) const {
   const auto& all = store_.committed();
   const Lease* last = nullptr;
-  const std::string prefix = fmt::format("{}-", name);
+  const std::string prefix = job_id_prefix(name);
   for (auto next = all.lower_bound(prefix); next != all.end() && next->first.starts_with(prefix);
        ++next) {
     if (job_of(next->second) == name) last = &next->second;

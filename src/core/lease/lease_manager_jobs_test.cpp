@@ -242,6 +242,124 @@ TEST(Jobs, LeaseSurvivesRestartButNotReboot) {
   EXPECT_EQ(fixture.leases->find(held->id)->end_reason, EndReason::node_reboot);
 }
 
+class PodFixture : public JobFixture {
+ public:
+  using JobFixture::JobFixture;
+  Result<Lease> begin_pod(const std::string& pod, std::vector<DeviceId> gpus) {
+    return result_of([&](const LeaseManager::OnLease& answer) {
+      leases->begin_job(observer.caller(kRoot),
+                        {pod, kPodsUid, std::move(gpus), "trainer, sidecar", Allocator::kubernetes},
+                        answer);
+    });
+  }
+};
+
+TEST(Pods, LeaseLastsUntilPodIsGone) {
+  PodFixture fixture;
+  const auto held = fixture.begin_pod("default/trainer.v1-0", {"GPU-2", "GPU-1"});
+  ASSERT_TRUE(held);
+  EXPECT_THAT(held->id, StartsWith("pod-trainer-v1-0-"));
+  EXPECT_EQ(held->pod, "default/trainer.v1-0");
+  EXPECT_EQ(held->uid, kPodsUid);
+  EXPECT_EQ(held->spec.note, "trainer, sidecar");
+  EXPECT_EQ(job_of(*held), "default/trainer.v1-0");
+  EXPECT_EQ(allocator_of(*held), Allocator::kubernetes);
+  EXPECT_EQ(fixture.begin_pod("default/trainer.v1-0", {"GPU-1", "GPU-2"})->id, held->id)
+      << "a repeated report";
+  EXPECT_EQ(fixture.end_job("default/trainer.v1-0")->end_reason, EndReason::released);
+  fixture.loop.advance(seconds(1));
+  EXPECT_EQ(fixture.state(held->id), LeaseState::ended);
+  EXPECT_EQ(fixture.end_job("default/trainer.v1-0").error().code, Errc::not_found);
+  EXPECT_EQ(fixture.leases->find_job("default/trainer.v1-0")->id, held->id);
+}
+
+// The parts of their names in the ids of their leases are the same.
+TEST(Pods, PodsOfLikeNamesAreToldApart) {
+  const std::string long_name = std::string(60, 'a');
+  const std::vector<std::string> names{"one/trainer",      "two/trainer",
+                                       "one/trainer.0",    "one/trainer-0",
+                                       "one/" + long_name, "one/" + long_name + "b"};
+  PodFixture fixture(static_cast<unsigned>(names.size()));
+  std::vector<std::string> ids;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto held = fixture.begin_pod(names[i], {"GPU-" + std::to_string(i)});
+    ASSERT_TRUE(held);
+    EXPECT_TRUE(check_name(held->id)) << held->id;
+    ids.push_back(held->id);
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    EXPECT_EQ(fixture.state(ids[i]), LeaseState::held);
+    EXPECT_EQ(fixture.leases->find_job(names[i])->id, ids[i]);
+  }
+}
+
+TEST(Pods, AnotherSetOfGpusIsAnotherLease) {
+  PodFixture fixture;
+  const auto first = fixture.begin_pod("default/trainer", {"GPU-0"});
+  const auto second = fixture.begin_pod("default/trainer", {"GPU-0", "GPU-1"});
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(fixture.leases->find(first->id)->end_reason, EndReason::taken_over);
+  EXPECT_EQ(fixture.state(second->id), LeaseState::held);
+  EXPECT_EQ(fixture.leases->find_job("default/trainer")->id, second->id);
+}
+
+TEST(Pods, LeaseDrainsWhileAnyProcessIsOnItsGpus) {
+  PodFixture fixture(2);
+  const auto held = fixture.begin_pod("default/trainer", {"GPU-0"});
+  ASSERT_TRUE(held);
+  fixture.observer.start(66, 4242);  // as the image says, not a user of this machine
+  fixture.observer.running.at(66).gpus = {"GPU-0"};
+  ASSERT_TRUE(fixture.end_job("default/trainer"));
+  fixture.loop.advance(minutes(1));
+  EXPECT_EQ(fixture.state(held->id), LeaseState::draining);
+  EXPECT_EQ(fixture.leases->find(held->id)->detail, "PID 66 (python) still uses GPU-0");
+  ASSERT_TRUE(fixture.end_job("default/trainer")) << "once more";
+  fixture.observer.stop(66);
+  fixture.loop.advance(seconds(2));
+  EXPECT_EQ(fixture.state(held->id), LeaseState::ended);
+  EXPECT_EQ(fixture.leases->find(held->id)->end_reason, EndReason::released);
+}
+
+TEST(Pods, FirstPodSwitchesToObserveOnlyAlsoAfterRestart) {
+  PodFixture fixture(2);
+  ASSERT_TRUE(fixture.begin_pod("default/trainer", {"GPU-0"}));
+  EXPECT_THAT(fixture.claim(10, "a").error().message, StartsWith("Kubernetes allocates"));
+  fixture.kill();
+  fixture.begin();
+  EXPECT_THAT(fixture.claim(10, "a").error().message, StartsWith("Kubernetes allocates"));
+  EXPECT_THAT(fixture.leases->find_job("default/trainer")->pod, "default/trainer");
+}
+
+TEST(Pods, OnlyAdministratorsEndTheLease) {
+  PodFixture fixture(1);
+  const auto held = fixture.begin_pod("default/trainer", {"GPU-0"});
+  ASSERT_TRUE(held);
+  const auto refused = fixture.release(10, held->id);
+  EXPECT_EQ(refused.error().code, Errc::denied);
+  EXPECT_THAT(refused.error().message, HasSubstr("belongs to pod default/trainer"));
+  fixture.observer.start(11, kPodsUid);
+  EXPECT_EQ(fixture.release(11, held->id).error().code, Errc::denied) << "a caller without a user";
+  EXPECT_TRUE(fixture.release(kRoot, held->id));
+}
+
+TEST(Pods, NamesAreThoseOfKubernetes) {
+  EXPECT_EQ(*make_pod_job_name("kube-system", "trainer.v1-0"), "kube-system/trainer.v1-0");
+  EXPECT_TRUE(make_pod_job_name(std::string(63, 'a'), std::string(253, 'b')));
+  for (const auto& [pod_namespace, pod] :
+       std::vector<std::pair<std::string, std::string>>{{"", "a"},
+                                                        {"a", ""},
+                                                        {"a.b", "a"},
+                                                        {"A", "a"},
+                                                        {"a", "a/b"},
+                                                        {"a", "-a"},
+                                                        {"a", "a."},
+                                                        {"a", "../a"},
+                                                        {std::string(64, 'a'), "a"},
+                                                        {"a", std::string(254, 'a')}}) {
+    EXPECT_EQ(make_pod_job_name(pod_namespace, pod).error().code, Errc::invalid) << pod;
+  }
+}
+
 // A client may ask for a job's lease by this id, but not choose it for its own claim.
 TEST(Jobs, LeaseIdIsReservedAndMalformedNumberRejected) {
   EXPECT_FALSE(check_id("slurm-17-019ab12cd34"));

@@ -140,12 +140,12 @@ std::vector<ObservedLease> LeaseManager::observed_leases(bool draining_only) con
     if (const auto known = alive_processes_.find(id); known != alive_processes_.end()) {
       processes.insert(known->second.begin(), known->second.end());
     }
-    all.push_back(
-        {id,
-         lease->uid,
-         lease->gpus,
-         {processes.begin(), processes.end()},
-         lease->spec.binding == Binding::detached || lease->spec.binding == Binding::job});
+    all.push_back({id,
+                   lease->uid,
+                   lease->gpus,
+                   {processes.begin(), processes.end()},
+                   lease->spec.binding == Binding::detached || lease->spec.binding == Binding::job,
+                   !lease->pod.empty()});
   }
   return all;
 }

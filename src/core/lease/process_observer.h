@@ -36,6 +36,8 @@ struct ObservedLease {
   std::vector<ProcessKey> processes = {};  // known to be its own; their descendants are, too
   // Every process of its user on its GPUs counts as its own.
   bool whole_user = false;
+  // Every process on its GPUs counts as its own, of any user: a pod's processes have any uid.
+  bool whole_gpu = false;
 };
 
 // A process on a GPU, as the driver lists it.

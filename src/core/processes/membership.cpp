@@ -180,6 +180,7 @@ std::optional<bool> Membership::contains(std::size_t lease_index,
                                          const Result<GpuUser>& user) const {
   if (!user) return std::nullopt;
   const LeaseProcesses& lease = leases_[lease_index];
+  if (lease.whole_gpu) return true;
   if (lease.whole_user && is_same_owner(user->traits.uid, lease.uid)) return true;
   LeaseSet all = no_leases_;
   add_marked(user->traits, ProcessLocation::on_lease_gpu, all);

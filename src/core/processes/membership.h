@@ -86,6 +86,7 @@ struct LeaseProcesses {
   std::uint32_t uid = 0;
   std::vector<ProcessKey> known = {};
   bool whole_user = false;  // all that its user runs on its GPUs belongs to it
+  bool whole_gpu = false;   // all that runs on its GPUs does
 };
 
 // All that was read of /proc for one decision.

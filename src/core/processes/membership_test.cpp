@@ -210,6 +210,15 @@ TEST(Membership, WholeUserLeaseCoversGpuProcessesOnly) {
   EXPECT_THAT(membership.live_processes(0), IsEmpty());
 }
 
+TEST(Membership, WholeGpuLeaseCoversGpuProcessesOfAnyUser) {
+  const auto evidence = evidence_of({row(1, 0, 0), row(30, 1, 6)});
+  const std::vector<LeaseProcesses> leases{{.lease = "a", .uid = kAnna, .whole_gpu = true}};
+  const Membership membership(leases, evidence);
+  EXPECT_EQ(membership.contains(0, user(30, 1, 6, {.uid = kBen})), true);
+  EXPECT_EQ(membership.contains(0, Error{Errc::not_found, "no such process"}), std::nullopt);
+  EXPECT_THAT(membership.live_processes(0), IsEmpty());
+}
+
 TEST(Membership, InvisibleProcessIsUndecided) {
   const auto evidence = evidence_of({row(1, 0, 0)});
   const std::vector<LeaseProcesses> leases{{.lease = "a", .uid = kAnna, .whole_user = true}};

@@ -58,6 +58,11 @@ protocol::SlurmJob job_of(const Context& context, const lease::Lease& lease) {
   return job;
 }
 
+bool is_slurm_job(const lease::Lease& lease) {
+  return lease.spec.binding == lease::Binding::job &&
+         lease::allocator_of(lease) == lease::Allocator::slurm;
+}
+
 SlurmNode node_of(Context& context) {
   const telemetry::SnapshotPtr snapshot = context.telemetry.latest();
   SlurmNode node;
@@ -71,7 +76,7 @@ SlurmNode node_of(Context& context) {
     // A lease that is over is reported before the disk has it: its GPUs are not granted until then.
     const bool over = std::ranges::none_of(
         lease->gpus, [&](const DeviceId& gpu) { return context.leases.is_leased(gpu); });
-    if (lease->spec.binding != lease::Binding::job || over) continue;
+    if (!is_slurm_job(*lease) || over) continue;
     node.jobs.push_back(job_of(context, *lease));
   }
   return node;

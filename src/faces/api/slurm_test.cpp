@@ -63,6 +63,16 @@ TEST_F(Slurm, AJobIsShownUntilItIsOver) {
   EXPECT_EQ(get("/api/gpu/slurm/jobs/18")->status(), 404);
 }
 
+TEST_F(Slurm, PodsAreNoJobsOfSlurm) {
+  context_.leases.begin_job(
+      {0, true}, {"default/trainer", lease::kPodsUid, {"GPU-0"}, "", lease::Allocator::kubernetes},
+      [](const auto& lease) { EXPECT_TRUE(lease); });
+  world_.loop.run_posted();
+  const auto now = node(get("/api/gpu/slurm"));
+  EXPECT_TRUE(now.observes);
+  EXPECT_TRUE(now.jobs.empty());
+}
+
 TEST_F(Slurm, HookTroublePersistsUntilCleared) {
   EXPECT_EQ(node(post(kCheck, R"({"trouble":"munge is down"})", local_user(0))).trouble,
             "munge is down");

@@ -173,10 +173,38 @@ Lease lease(std::string id, WallTime now) {
                              EndReason::unreachable, EndReason::forced, EndReason::node_reboot);
   });
   lease.detail = one<std::string>();
+  lease.pod = one<std::string>();
   return lease;
 }
 
 }  // namespace any
+
+TEST(LeaseDb, LeasesFromBeforePodsAreStillThere) {
+  const ScratchDirectory directory;
+  const auto commit = [&](StateDb::Migrations layout, const StateDb::Work& work) {
+    StateDb file(directory.in("state.db"), layout);
+    const auto done = file.commit(std::span(&work, 1));
+    EXPECT_TRUE(done) << done.error().message;
+  };
+  constexpr std::size_t kBeforePods = 11;
+  commit(std::span(kStateMigrations).first(kBeforePods), [](Database& database) {
+    return database.execute(
+        "INSERT INTO leases "
+        "VALUES('slurm-17-019ab12cd34',1000,'held',NULL,'',1,1,0,0,'[\"GPU-0\"]',"
+        "'[]','boot-1',0,0,NULL,0,0,NULL,NULL,1,0,'','[]',NULL,NULL,'job',0,'train')");
+  });
+  commit(kStateMigrations, [](Database&) { return Result<void>(); });
+  std::vector<Lease> leases;
+  commit(kStateMigrations, [&](Database& database) -> Result<void> {  // one that is checked
+    auto loaded = load_leases(database);
+    if (!loaded) return std::move(loaded).error();
+    leases = std::move(loaded->saved.leases);
+    return {};
+  });
+  ASSERT_EQ(leases.size(), 1U);
+  EXPECT_EQ(leases[0].pod, "");
+  EXPECT_EQ(job_of(leases[0]), "slurm-17");
+}
 
 RC_GTEST_FIXTURE_PROP(LeaseDbTest, AnyLeaseComesBackExactly, ()) {
   RC_ASSERT(load().ok());

@@ -33,7 +33,9 @@ constexpr std::string_view kEntries = "entries";
 constexpr std::string_view kLeaseColumns =
     "id, uid, state, ending, why, ticket, fence, passed, overdue, gpus, processes, boot_id, "
     "asked_ns, granted_ns, until_ns, asked_ms, granted_ms, let_go_ms, ended_ms, wanted_gpus, "
-    "wanted_free_bytes, wanted_model, wanted_among, longest_ns, patience_ns, binding, ttl_ns, note";
+    "wanted_free_bytes, wanted_model, wanted_among, longest_ns, patience_ns, binding, ttl_ns, "
+    "note, "
+    "pod";
 
 using Pairs = std::vector<std::vector<std::int64_t>>;
 
@@ -60,6 +62,7 @@ constexpr auto kLease = [](auto& row, auto& lease) {
   auto& spec = lease.spec;
   row(spec.gpus, spec.min_free_bytes, spec.model, spec.allowed_gpus, spec.max_hold_time,
       spec.wait_timeout, spec.binding, spec.ttl, spec.note);
+  row(lease.pod);
 };
 constexpr auto kEvent = [](auto& row, auto& event) {
   row(event.lease, event.at, event.what, event.by, event.gpu);

@@ -61,6 +61,10 @@ CREATE TABLE lease_counters(
   value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 )";
 
+// The pod of a lease, "NAMESPACE/NAME"; "" for all others.
+inline constexpr const char* kLeasePods =
+    "ALTER TABLE leases ADD COLUMN pod TEXT NOT NULL DEFAULT '';";
+
 struct StoredLeases {
   lease::SavedLeases saved;
   std::uint64_t entries = 0;  // how many were ever committed

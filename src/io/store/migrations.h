@@ -16,8 +16,8 @@
 namespace gpuyard::store {
 
 inline constexpr std::array kStateMigrations = {
-    kEnergyTables,  kControlTables, kLeaseTables,  kAlertTables,  kAuditSources,    kTokenTables,
-    kMachineTables, kAuditByGpu,    kAlertIndexes, kAuditPersons, kUnreadableTables};
+    kEnergyTables,  kControlTables, kLeaseTables,  kAlertTables,  kAuditSources,     kTokenTables,
+    kMachineTables, kAuditByGpu,    kAlertIndexes, kAuditPersons, kUnreadableTables, kLeasePods};
 
 // usage.db is a file of its own: a query about a year would hold up the writes that a grant waits
 // for.
