@@ -503,8 +503,9 @@ TEST(CommandLine, WrongWordIsNamedBeforeACommand) {
                      "--color: expected auto, always or never; got \"blue\"\n"},
            std::pair{Words{"watch", "--count", "x"},
                      "--count: expected a whole number of at least 1; got \"x\"\n"},
-           std::pair{Words{"usage", "--by", "moon"},
-                     "--by: expected user, day, gpu, lease or slurm-job; got \"moon\"\n"},
+           std::pair{
+               Words{"usage", "--by", "moon"},
+               "--by: expected user, day, gpu, lease, slurm-job, pod or namespace; got \"moon\"\n"},
            std::pair{Words{"devices", "--json=yes"},
                      "--json: takes no value\n  try:   gpuyard devices --help\n"},
            std::pair{Words{"power", "0", "300", "surplus"},

@@ -54,7 +54,8 @@ void UsageAdapter::on_snapshot(const Snapshot& snapshot) {
 
 // The use of leases in containers counts for the user who owns the container.
 usage::LeaseGrant UsageAdapter::grant_of(const Lease& lease) const {
-  return {lease.id, leases_.quota_owner(lease.uid), lease.gpus, lease.granted_at, lease.fence};
+  return {lease.id, leases_.quota_owner(lease.uid), lease.gpus, lease.granted_at, lease.fence,
+          lease.pod};
 }
 
 // Opens the recorder with all leases that ever had GPUs, so that their use is known from the start.

@@ -286,10 +286,10 @@ Options add_fleet(Options program, FleetVerb& verb) {
   usage.option("--since", verb.since, "Start: 7d (ago), 02:10 or 2026-01-31 12:00")
       .metavar("TIME")
       .default_is("7d");
-  usage.option("--by", verb.by, "Group by user, day, gpu, lease, slurm-job or host")
+  usage.option("--by", verb.by, "Group by user, day, gpu, lease, slurm-job, pod, namespace or host")
       .metavar("NAME")
       .default_is("user")
-      .one_of({"user", "day", "gpu", "lease", "slurm-job", "host"});
+      .one_of({"user", "day", "gpu", "lease", "slurm-job", "pod", "namespace", "host"});
   usage.example("gpuyard fleet usage --by host --since 30d");
   action(Action::doctor, "doctor", "Find machines that differ from the others or do not respond")
       .example("gpuyard fleet doctor")

@@ -216,7 +216,10 @@ Printable lease_page(const Lease& lease, WallTime now) {
 }
 
 Printable usage_table(const protocol::Usage& usage, const Screen& screen) {
-  std::string key = usage.by == "host" ? "machine" : usage.by;
+  const std::string of_none = usage.by.starts_with("pod") ? "(no pod)" : "(no job)";
+  std::string key = usage.by == "host"            ? "machine"
+                    : usage.by == "pod_namespace" ? "namespace"
+                                                  : usage.by;
   for (char& c : key)
     c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c == '_' ? ' ' : c;
   FittedTable table{{{key},
@@ -227,7 +230,7 @@ Printable usage_table(const protocol::Usage& usage, const Screen& screen) {
                      {"PEAK MEMORY", true, LeaseColumn::peak},
                      {"REMARKS", false, LeaseColumn::comments}}};
   for (const protocol::UsageRow& row : usage.rows) {
-    add_usage(table, row, row.key.empty() ? "(no job)" : row.key);
+    add_usage(table, row, row.key.empty() ? of_none : row.key);
   }
   if (usage.unleased.gpu_hours > 0) add_usage(table, usage.unleased, "(no lease)");
   Printable text = table.text(screen);

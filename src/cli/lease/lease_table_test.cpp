@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/lease/lease_text.h"
 #include "cli/read/reader_for_tests.h"
 
 namespace gpuyard::cli {
@@ -67,6 +68,18 @@ TEST(UsageTable, UnmeasuredEnergyIsDashOrRemark) {
             "      4      12.50  3.250 kWh       87 %      5.0 GiB  energy unknown for 0.50 "
             "GPU-hours\nbob              1       1.00          -          -            -\n(no "
             "lease)       0       2.00  1.000 kWh          -            -\nusage.db began anew\n");
+}
+
+TEST(UsageTable, LeasesOfNoPodHaveOneRow) {
+  protocol::Usage usage;
+  usage.by = "pod";
+  usage.rows = {{"ml/trainer", {}, 2, 1, false, {}, {}, 1, 0, {}},
+                {"", {}, 1, 1, false, {}, {}, 1, 0, {}}};
+  EXPECT_THAT(usage_table(usage, {}).str(), testing::StartsWith("POD "));
+  EXPECT_THAT(usage_table(usage, {}).str(), testing::HasSubstr("(no pod) "));
+  usage.by = "pod_namespace";
+  EXPECT_THAT(usage_table(usage, {}).str(), testing::StartsWith("NAMESPACE "));
+  EXPECT_EQ(usage_grouping_of("namespace"), gpuyard::usage::UsageGrouping::pod_namespace);
 }
 
 TEST(UsageTable, LittleEnergyAndTimeAreNotZero) {

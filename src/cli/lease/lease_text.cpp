@@ -243,6 +243,7 @@ Result<NamedLease> named_lease(const std::string& id) {
 }
 
 std::optional<gpuyard::usage::UsageGrouping> usage_grouping_of(std::string by) {
+  if (by == "namespace") return gpuyard::usage::UsageGrouping::pod_namespace;
   std::ranges::replace(by, '-', '_');
   return enum_from_name<gpuyard::usage::UsageGrouping>(by);
 }

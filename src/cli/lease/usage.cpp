@@ -46,10 +46,10 @@ Options add_usage(Options program, UsageVerb& verb) {
   usage.option("--since", verb.since, "Start: 7d (ago), 02:10 or 2026-01-31 12:00")
       .metavar("TIME")
       .default_is("7d");
-  usage.option("--by", verb.by, "Group by user, day, gpu, lease or slurm-job")
+  usage.option("--by", verb.by, "Group by user, day, gpu, lease, slurm-job, pod or namespace")
       .metavar("NAME")
       .default_is("user")
-      .one_of({"user", "day", "gpu", "lease", "slurm-job"});
+      .one_of({"user", "day", "gpu", "lease", "slurm-job", "pod", "namespace"});
   usage.flag("--csv", verb.csv, "Print CSV").excludes(usage.find("--json"));
   usage.example("gpuyard usage --since 30d")
       .example("gpuyard usage --by day")

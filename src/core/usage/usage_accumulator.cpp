@@ -123,6 +123,7 @@ void UsageAccumulator::begin(const LeaseGrant& grant) {
   Holder& holder = entry->second;
   holder.uid = grant.uid;
   holder.fence = grant.fence;
+  holder.pod = grant.pod;
   holder.granted_at = grant.granted_at;
   for (const DeviceId& id : grant.gpus) {
     holder.gpus[id].held_until = grant.granted_at;
@@ -354,7 +355,9 @@ void UsageAccumulator::append_changed_rows(const std::string& lease, const Holde
   for (const auto& [id, gpu_usage] : holder.gpus) {
     for (const auto& [day, day_counters] : gpu_usage.days) {
       if (!day_counters.changed) continue;
-      rows.push_back({day, lease, id, holder.uid, simulated_, day_counters.counters, holder.fence});
+      UsageRow row{day, lease, id, holder.uid, simulated_, day_counters.counters, holder.fence};
+      row.pod = holder.pod;
+      rows.push_back(std::move(row));
     }
   }
 }

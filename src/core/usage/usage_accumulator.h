@@ -53,6 +53,7 @@ struct LeaseGrant {
   std::vector<DeviceId> gpus = {};
   TimePoint granted_at;
   std::uint64_t fence = 0;
+  std::string pod = {};  // "default/trainer-0"; "": not a pod's
 };
 
 // The use under one lease, until now or in all.
@@ -128,6 +129,7 @@ class UsageAccumulator {
   struct Holder {
     std::uint32_t uid = 0;
     std::uint64_t fence = 0;  // of its rows
+    std::string pod = {};
     TimePoint granted_at;
     std::optional<TimePoint> ended_at;
     std::map<DeviceId, GpuUsage> gpus;

@@ -87,6 +87,19 @@ TEST_F(UsageAccumulatorTest, UsageIsCountedFromGrantOn) {
   EXPECT_EQ(use.idle, seconds(0));
 }
 
+TEST_F(UsageAccumulatorTest, RowsOfPodsLeaseNameThePod) {
+  ticks(1, 10);
+  LeaseGrant grant = a_;
+  grant.pod = "default/trainer";
+  count_.begin(grant);
+  ticks(11, 30);
+  Rows rows;
+  keep(count_, rows);
+  for (const UsageRow& row : values(rows)) {
+    EXPECT_EQ(row.pod, row.lease == "a" ? "default/trainer" : "") << row.lease;
+  }
+}
+
 TEST_F(UsageAccumulatorTest, UnleasedUsageGoesToEmptyLeaseRow) {
   ticks(1, 10);
   count_.begin(a_);

@@ -45,6 +45,7 @@ struct UsageRow {
   // row for all such leases of its user. It adds this many leases: 1 for a lease's first row, else
   // 0.
   std::optional<std::int64_t> compacted_leases = {};
+  std::string pod = {};  // "default/trainer-0", whose lease it is; "" of all other leases
 
   friend bool operator==(const UsageRow&, const UsageRow&) = default;
 };
@@ -55,8 +56,10 @@ enum class UsageGrouping : std::uint8_t {
   gpu,
   lease,
   slurm_job,  // all runs of a job together; leases of no job have the key ""
+  pod,        // all leases of a pod together, of whatever GPUs; leases of no pod have the key ""
+  pod_namespace,  // likewise
 };
-BOOST_DESCRIBE_ENUM(UsageGrouping, user, day, gpu, lease, slurm_job)
+BOOST_DESCRIBE_ENUM(UsageGrouping, user, day, gpu, lease, slurm_job, pod, pod_namespace)
 
 struct UsageQuery {
   UsageGrouping grouping = UsageGrouping::user;
@@ -67,7 +70,8 @@ struct UsageQuery {
 };
 
 struct UsageTotal {
-  std::string key;                        // uid, "2026-01-31", UUID, lease or number of a job
+  // A uid, "2026-01-31", UUID, lease, number of a job, "NAMESPACE/POD" or namespace.
+  std::string key;
   std::optional<std::uint32_t> uid = {};  // only in sums by user, lease and job
   double held_s = 0;                      // of all GPUs
   double counted_s = 0;

@@ -102,8 +102,12 @@ lease::Caller caller_of(const RouteCall& call) {
           call.peer.process ? static_cast<std::uint32_t>(call.peer.pid) : 0, call.peer.process};
 }
 
+std::optional<std::string> user_name_of(const Context& context, std::uint32_t uid) {
+  return uid == lease::kPodsUid ? protocol::kPodsUser : context.user_name(uid);
+}
+
 std::string display_name(const Context& context, std::uint32_t uid) {
-  const auto name = context.user_name(uid);
+  const auto name = user_name_of(context, uid);
   return name ? *name : fmt::format("UID {}", uid);
 }
 
@@ -120,7 +124,7 @@ protocol::Lease view_of(const Context& context, const lease::Lease& lease, const
   view.state = lease.state;
   view.binding = lease.spec.binding;
   view.uid = lease.uid;
-  view.user = context.user_name(lease.uid);
+  view.user = user_name_of(context, lease.uid);
   if (viewer.is_local() && !lease.processes.empty()) view.pid = lease.processes.front().pid;
   if (viewer.is_owner_or_admin(lease.uid)) view.note = lease.spec.note;
   view.wanted_gpus = lease.spec.gpus;

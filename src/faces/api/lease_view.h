@@ -36,6 +36,8 @@ inline std::optional<std::string> rfc3339_of(const std::optional<WallTime>& when
 Viewer viewer_of(const Principal&);
 lease::Caller caller_of(const RouteCall&);
 
+// Returns nothing if the name is not known; "(pods)" for the owner of pods' leases.
+std::optional<std::string> user_name_of(const Context&, std::uint32_t uid);
 // Returns "alice", or "uid 1000" if the name is not known.
 std::string display_name(const Context&, std::uint32_t uid);
 

@@ -325,7 +325,7 @@ UsageQuery usage_query_of(const protocol::UsageQuery& query, WallTime now) {
 protocol::UserNames user_names_of(const Context& context, const usage::UsageReport& answer) {
   protocol::UserNames names;
   for (const usage::UsageTotal& sum : answer.totals) {
-    if (!sum.uid) continue;
+    if (!sum.uid || sum.uid == lease::kPodsUid) continue;
     if (auto name = context.user_name(*sum.uid)) names.emplace(*sum.uid, *std::move(name));
   }
   return names;
@@ -336,7 +336,9 @@ void resolve_names(const Context& context, const UsageQuery& query,
                    const usage::UsageReport& answer, std::function<void()> on_done) {
   if (query.grouping != UsageGrouping::user) return on_done();
   std::vector<std::uint32_t> users;
-  for (const usage::UsageTotal& sum : answer.totals) users.push_back(sum.uid.value_or(0));
+  for (const usage::UsageTotal& sum : answer.totals) {
+    if (sum.uid != lease::kPodsUid) users.push_back(sum.uid.value_or(0));
+  }
   context.resolve_user_names(users, std::move(on_done));
 }
 

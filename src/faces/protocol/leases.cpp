@@ -66,8 +66,11 @@ constexpr double kMillijoulesInKwh = 3.6e9;
 UsageRow row_of(const usage::UsageTotal& sum, const UserNames& names, usage::UsageGrouping by) {
   UsageRow row;
   row.key = sum.key;
-  row.uid = sum.uid;
-  if (by == usage::UsageGrouping::user && sum.uid) {
+  const bool of_pods = sum.uid == lease::kPodsUid;
+  if (!of_pods) row.uid = sum.uid;
+  if (by == usage::UsageGrouping::user && of_pods) {
+    row.key = kPodsUser;
+  } else if (by == usage::UsageGrouping::user && sum.uid) {
     if (const auto name = names.find(*sum.uid); name != names.end()) row.key = name->second;
   }
   row.gpu_hours = sum.held_s / kSecondsInHour;

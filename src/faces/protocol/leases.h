@@ -351,7 +351,7 @@ GPUYARD_ABOUT(UsageQuery, {"since_s",
                            0, std::chrono::seconds(usage::UsageStorage::kRowRetention).count()})
 
 struct UsageRow {
-  std::string key;                   // user's name or uid, day, UUID, or lease
+  std::string key;                   // user's name or uid, day, UUID, lease, job or pod
   std::optional<std::uint32_t> uid;  // by user and by lease
   double gpu_hours = 0;
   std::optional<double> energy_kwh;  // null: none of it was measured
@@ -393,6 +393,9 @@ Result<lease::LeaseSpec> lease_spec_of(const LeaseRequest&, const gpuyard::Snaps
 Duration answer_timeout_of(const LeaseRequest&);
 // Returns the number of a signal by its name: TERM, INT, HUP or KILL.
 Result<int> signal_of(std::string_view name);
+
+// The user whom answers name for the leases of pods, which are no user of the machine.
+inline constexpr const char* kPodsUser = "(pods)";
 
 LeaseUsage lease_usage_of(const usage::LeaseUsage&);
 

@@ -33,6 +33,16 @@ TEST(Usage, RowHasUserGpuHoursAndKilowattHours) {
   EXPECT_EQ(usage.rows[1].key, "1001") << "whose name is not known";
 }
 
+TEST(Usage, PodsAreNoUser) {
+  const auto by_user = usage_of({{an_hour("4294967295", lease::kPodsUid)}, 0, {}}, kByUser);
+  EXPECT_EQ(by_user.rows[0].key, "(pods)");
+  EXPECT_FALSE(by_user.rows[0].uid);
+  const usage::UsageQuery by_lease{UsageGrouping::lease, kByUser.since, false};
+  const auto leases = usage_of({{an_hour("pod-trainer-1", lease::kPodsUid)}, 0, {}}, by_lease);
+  EXPECT_EQ(leases.rows[0].key, "pod-trainer-1");
+  EXPECT_FALSE(leases.rows[0].uid);
+}
+
 TEST(Usage, UnmeasuredEnergyIsNullNotZero) {
   UsageTotal blind = an_hour("1000", 1000);
   blind.counted_s = 0;

@@ -22,6 +22,6 @@ inline constexpr std::array kStateMigrations = {
 // usage.db is a file of its own: a query about a year would hold up the writes that a grant waits
 // for.
 inline constexpr std::array kUsageMigrations = {kUsageTables, kUsageLeaseCounts, kUsageByLease,
-                                                kUsageByFence};
+                                                kUsageByFence, kUsagePods};
 
 }  // namespace gpuyard::store

@@ -37,7 +37,7 @@ constexpr auto kUsageRow = [](auto& row, auto& use) {
   });
   auto& tally = use.counters;
   row(use.lease, use.gpu, use.simulated, use.fence, use.uid, tally.held, tally.counted,
-      tally.energy_mj, tally.estimated_mj, tally.watched, tally.busy_ns, tally.peak_bytes);
+      tally.energy_mj, tally.estimated_mj, tally.watched, tally.busy_ns, tally.peak_bytes, use.pod);
 };
 
 struct Grouping {
@@ -52,6 +52,10 @@ constexpr const char* kSlurmJob =
     "CASE WHEN lease GLOB 'slurm-*' THEN "
     "substr(lease, 7, instr(substr(lease, 7), '-') - 1) ELSE '' END";
 
+// "default" of "default/trainer-0".
+constexpr const char* kPodNamespace =
+    "CASE WHEN pod <> '' THEN substr(pod, 1, instr(pod, '/') - 1) ELSE '' END";
+
 // Slurm reuses its numbers, so that jobs of several users may have the same one.
 Grouping grouping_of(UsageGrouping grouping) {
   switch (grouping) {
@@ -65,6 +69,10 @@ Grouping grouping_of(UsageGrouping grouping) {
       break;
     case UsageGrouping::slurm_job:
       return {kSlurmJob, "CASE WHEN lease GLOB 'slurm-*' THEN uid END", "", "1, 2"};
+    case UsageGrouping::pod:
+      return {"pod", "NULL"};
+    case UsageGrouping::pod_namespace:
+      return {kPodNamespace, "NULL"};
   }
   return {"uid", "uid"};
 }
@@ -172,7 +180,7 @@ Result<std::vector<UsageRow>> load_usage(Database& database, Day since,
   auto select =
       prepare(database,
               "SELECT day, lease, gpu, simulated, fence, uid, held_ns, counted_ns, energy_mj, "
-              "estimated_mj, watched_ns, busy_ns, peak_bytes FROM lease_use WHERE day>=?",
+              "estimated_mj, watched_ns, busy_ns, peak_bytes, pod FROM lease_use WHERE day>=?",
               number_of(since));
   if (!select) return std::move(select).error();
   std::vector<UsageRow> rows;
@@ -187,15 +195,15 @@ Result<std::vector<UsageRow>> load_usage(Database& database, Day since,
 
 Result<void> save_usage(Database& database, const std::vector<UsageRow>& rows) {
   return run_for_each(database,
-                      "INSERT OR REPLACE INTO lease_use VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,1)", rows,
-                      kUsageRow);
+                      "INSERT OR REPLACE INTO lease_use VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,1,?)",
+                      rows, kUsageRow);
 }
 
 Result<void> compact_usage(Database& database, const std::vector<UsageRow>& rows) {
   constexpr std::string_view kRow = "day=?1 AND lease=?2 AND gpu=?3 AND simulated=?4 AND fence=?5";
   auto add = database.prepare(fmt::format(
       "INSERT INTO lease_use SELECT day, 'folded:' || uid, gpu, simulated, 0, uid, held_ns, "
-      "counted_ns, energy_mj, estimated_mj, watched_ns, busy_ns, peak_bytes, ?6 FROM lease_use "
+      "counted_ns, energy_mj, estimated_mj, watched_ns, busy_ns, peak_bytes, ?6, '' FROM lease_use "
       "WHERE {}{}",
       kRow, kAddUsage));
   auto drop = database.prepare(fmt::format("DELETE FROM lease_use WHERE {}", kRow));
@@ -246,7 +254,7 @@ Result<bool> compact_oldest_usage(Database& database, const std::set<std::string
       "MAX(peak_bytes), COUNT(*) FILTER (WHERE NOT EXISTS (SELECT 1 FROM lease_use AS other WHERE "
       "other.lease = lease_use.lease AND other.fence = lease_use.fence AND other.simulated = "
       "lease_use.simulated AND "
-      "(other.day, other.gpu) > (lease_use.day, lease_use.gpu))) FROM lease_use "
+      "(other.day, other.gpu) > (lease_use.day, lease_use.gpu))), '' FROM lease_use "
       "WHERE uid = ?2 AND day = ?3 AND {} GROUP BY gpu, simulated{}",
       kCompactableRows, kAddUsage);
   const std::string drop =

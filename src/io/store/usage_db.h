@@ -63,6 +63,10 @@ ALTER TABLE lease_use_by_fence RENAME TO lease_use;
 CREATE INDEX lease_use_lease ON lease_use(lease);
 )";
 
+// The pod of a lease, "NAMESPACE/NAME"; "" of other leases, of none, and in shared rows.
+inline constexpr const char* kUsagePods =
+    "ALTER TABLE lease_use ADD COLUMN pod TEXT NOT NULL DEFAULT '';";
+
 Result<std::vector<usage::UsageRow>> load_usage(Database&, usage::Day since,
                                                 const std::set<std::string>& leases);
 Result<void> save_usage(Database&, const std::vector<usage::UsageRow>&);

@@ -125,6 +125,7 @@ TEST(UsageDb, RowsFromBeforeFencesWereKeptAreStillThere) {
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0].fence, 0U);
   EXPECT_EQ(rows[0].counters.energy_mj, 3);
+  EXPECT_EQ(rows[0].pod, "");
 }
 
 TEST_F(UsageDbTest, FourHundredDaysAreKept) {
@@ -228,6 +229,43 @@ TEST_F(UsageDbTest, UseIsSummedByUserDayGpuAndLease) {
   EXPECT_EQ(keys(by_lease), "c a ");
   EXPECT_EQ(by_lease.totals[1].uid, 1000U);
   EXPECT_EQ(keys(ask({UsageGrouping::user, kToday, true})), "1000 ") << "simulated GPUs are apart";
+}
+
+UsageRow of_pod(UsageRow row, const std::string& pod) {
+  row.pod = pod;
+  return row;
+}
+
+TEST_F(UsageDbTest, UseIsSummedByPodAndNamespace) {
+  const std::vector rows{of_pod(row(kToday, "pod-trainer-1", "GPU-0", 1, 3), "ml/trainer"),
+                         of_pod(row(kToday, "pod-trainer-2", "GPU-1", 1, 4), "ml/trainer"),
+                         of_pod(row(kToday, "pod-eval-1", "GPU-1", 1, 2), "ml/eval"),
+                         of_pod(row(kToday, "pod-trainer-3", "GPU-2", 1, 5), "web/trainer"),
+                         row(kToday, "a", "GPU-3", 1000, 1),
+                         row(kToday, "", "GPU-3", 0, 7)};
+  save(rows);
+  const auto by_pod = ask({UsageGrouping::pod, kToday, false});
+  EXPECT_EQ(keys(by_pod), "ml/trainer web/trainer ml/eval  ");
+  EXPECT_EQ(by_pod.totals[0].held_s, 7 * 3600);
+  EXPECT_EQ(by_pod.totals[0].leases, 2);
+  EXPECT_FALSE(by_pod.totals[0].uid);
+  const auto by_namespace = ask({UsageGrouping::pod_namespace, kToday, false});
+  EXPECT_EQ(keys(by_namespace), "ml web  ");
+  EXPECT_EQ(by_namespace.totals[0].energy_mj, 9 * 360'000'000LL);
+  EXPECT_EQ(by_namespace.unleased.held_s, 7 * 3600);
+  EXPECT_EQ(load(kToday, {"pod-trainer-1"}), (std::vector{rows[5], rows[0]}));
+}
+
+TEST_F(UsageDbTest, SmallLeasesOfPodsAreOfNoPod) {
+  const UsageRow small = of_pod(row(kToday, "pod-trainer-1", "GPU-0", 1, 1), "ml/trainer");
+  UsageRow over = small;
+  over.compacted_leases = 1;
+  save({small});
+  save({}, {over});
+  const auto by_pod = ask({UsageGrouping::pod, kToday, false});
+  ASSERT_EQ(by_pod.totals.size(), 1U);
+  EXPECT_EQ(by_pod.totals[0].key, "");
+  EXPECT_EQ(by_pod.totals[0].held_s, 3600);
 }
 
 TEST_F(UsageDbTest, UnobservedLeaseHasNoUtilization) {
