@@ -54,7 +54,8 @@ CHANGES = {
     "POST /api/gpu/manage/{id}/reset": (f"{MANAGE}/reset", {}, "reset"),
 }
 # Routes that change the records of leases, which have their own history, or only read.
-ELSEWHERE = {"PUT /api/gpu/slurm/jobs/{job}", "DELETE /api/gpu/slurm/jobs/{job}", "GET /api/gpu/manage/audit"}
+ELSEWHERE = {"PUT /api/gpu/slurm/jobs/{job}", "DELETE /api/gpu/slurm/jobs/{job}", "GET /api/gpu/manage/audit",
+             "PUT /api/gpu/pods/{pod_namespace}/{pod}", "DELETE /api/gpu/pods/{pod_namespace}/{pod}"}
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users")
 
@@ -99,7 +100,8 @@ def test_each_change_that_needs_control_has_a_line(yard):
         path, body, _ = CHANGES.get(name, (pattern, {"no": "such field"}, ""))
         silences = yard.daemon.get("/api/gpu/silences").json()["silences"]
         names = {"{alert}": str(alert), "{silence}": silences[0]["id"] if silences else "none", "{id}": "0",
-                 "{job}": "7", "{lease}": "none-of-these", "{window}": "none", "{token}": "none"}
+                 "{job}": "7", "{pod_namespace}": "default", "{pod}": "trainer", "{lease}": "none-of-these",
+                 "{window}": "none", "{token}": "none"}
         for field, value in names.items():
             path = path.replace(field, value)
         return who.ask(method, path, body)

@@ -101,7 +101,7 @@ def yard(daemon, world, tmp_path, slow_reads):
 def all_routes(yard):
     """(method, pattern, path) of each route that is no stream and no page, with names of what exists."""
     names = {"lease": yard.lease, "token": yard.token, "silence": yard.silence, "window": yard.window,
-             "id": "1", "job": JOB, "alert": "1", "operation": "1"}
+             "id": "1", "job": JOB, "pod_namespace": "default", "pod": "trainer", "alert": "1", "operation": "1"}
     described = yard.ask("GET", "/openapi.json").json()["paths"]
     for pattern, methods in described.items():
         page = not pattern.startswith("/api/") and pattern not in ("/health", "/ready", "/metrics")
@@ -149,8 +149,8 @@ def test_unread_state_returns_503_instead_of_404(yard):
                 put_off.add((method, pattern))
         elif pattern in STORED and method == "GET":
             assert status == 200 and getattr(yard, STORED[pattern]) in text, what
-        elif pattern not in ("/api/gpu/slurm/jobs/{job}", "/api/gpu/alerts/{alert}",
-                             "/api/gpu/alerts/{alert}/acknowledge",
+        elif pattern not in ("/api/gpu/slurm/jobs/{job}", "/api/gpu/pods/{pod_namespace}/{pod}",
+                             "/api/gpu/alerts/{alert}", "/api/gpu/alerts/{alert}/acknowledge",
                              "/api/gpu/manage/operations/{operation}"):  # none of these exists
             assert status != 404, what
     assert yard.is_reading(), "the daemon read its state before all routes were asked"

@@ -181,6 +181,7 @@ std::vector<BoundRoute> alert_routes();
 std::vector<BoundRoute> token_routes();
 std::vector<BoundRoute> brief_routes();
 std::vector<BoundRoute> slurm_routes();
+std::vector<BoundRoute> pod_routes();
 std::vector<BoundRoute> verdict_routes();
 std::vector<BoundRoute> node_routes();
 std::vector<BoundRoute> openapi_routes();

@@ -234,6 +234,7 @@ std::string render(const Context& context) {
                  tag("Control", "GPU settings: who set them, and until when."),
                  tag("Leases", "Leases and the queue of claims."),
                  tag("Slurm", "Interface for the Slurm hooks on this machine."),
+                 tag("Kubernetes", "Interface for the Kubernetes agent on this machine."),
                  tag("Tokens", "Access tokens for remote programs."),
                  tag("Alerts", "Alerts, acknowledgements, silences and notification sinks."),
                  tag("Pages", "Web pages."),

@@ -149,6 +149,7 @@ const std::vector<BoundRoute>& all_routes() {
     add(brief_routes());
     add(verdict_routes());
     add(slurm_routes());
+    add(pod_routes());
     add(node_routes());
     add(openapi_routes());
     add(page_routes());

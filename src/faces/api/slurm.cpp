@@ -8,6 +8,7 @@
 
 #include "faces/api/bound_route.h"
 #include "faces/api/context.h"
+#include "faces/api/external_jobs.h"
 #include "faces/api/lease_view.h"
 #include "faces/api/responder.h"
 #include "faces/api/verdict.h"
@@ -58,38 +59,22 @@ protocol::SlurmJob job_of(const Context& context, const lease::Lease& lease) {
   return job;
 }
 
-bool is_slurm_job(const lease::Lease& lease) {
-  return lease.spec.binding == lease::Binding::job &&
-         lease::allocator_of(lease) == lease::Allocator::slurm;
-}
-
 SlurmNode node_of(Context& context) {
   const telemetry::SnapshotPtr snapshot = context.telemetry.latest();
   SlurmNode node;
   node.simulated = snapshot->driver.info.simulated;
   if (!snapshot->driver.initialised) node.driver_error = snapshot->driver.why;
   node.driver_down = is_driver_down(context);
-  node.observes = context.leases.gpus().is_observe_only();
+  node.observes = context.leases.gpus().allocator() == lease::Allocator::slurm;
   node.trouble = context.slurm_error;
   for (const DeviceState& gpu : snapshot->devices) node.gpus.push_back(gpu_of(context, gpu));
-  for (const lease::Lease* lease : context.leases.leases_with_gpus()) {
-    // A lease that is over is reported before the disk has it: its GPUs are not granted until then.
-    const bool over = std::ranges::none_of(
-        lease->gpus, [&](const DeviceId& gpu) { return context.leases.is_leased(gpu); });
-    if (!is_slurm_job(*lease) || over) continue;
+  for (const lease::Lease* lease : jobs_with_gpus(context, lease::Allocator::slurm))
     node.jobs.push_back(job_of(context, *lease));
-  }
   return node;
 }
 
 void get_slurm(Context& context, const NoParams&, const Responder<SlurmNode>& respond) {
   respond(node_of(context));
-}
-
-// The audit has a line for the hook that makes leases observe only, and none for later hooks.
-void report_observe_only(const Context& context, const RouteCall& call, bool before) {
-  if (before || !context.leases.gpus().is_observe_only()) return call.report_no_change();
-  call.report_action("leave the GPUs to Slurm");
 }
 
 void check_slurm(Context& context, const RouteCall& call, const NoParams&,

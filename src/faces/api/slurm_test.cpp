@@ -69,7 +69,7 @@ TEST_F(Slurm, PodsAreNoJobsOfSlurm) {
       [](const auto& lease) { EXPECT_TRUE(lease); });
   world_.loop.run_posted();
   const auto now = node(get("/api/gpu/slurm"));
-  EXPECT_TRUE(now.observes);
+  EXPECT_FALSE(now.observes) << "Kubernetes allocates the GPUs";
   EXPECT_TRUE(now.jobs.empty());
 }
 

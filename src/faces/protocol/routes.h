@@ -11,6 +11,7 @@
 #include "faces/protocol/events.h"
 #include "faces/protocol/history.h"
 #include "faces/protocol/leases.h"
+#include "faces/protocol/pods.h"
 #include "faces/protocol/resources.h"
 #include "faces/protocol/route.h"
 #include "faces/protocol/slurm.h"

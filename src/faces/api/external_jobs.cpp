@@ -1,0 +1,28 @@
+#include "faces/api/external_jobs.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace gpuyard::api {
+
+std::vector<const lease::Lease*> jobs_with_gpus(const Context& context,
+                                                lease::Allocator allocator) {
+  std::vector<const lease::Lease*> jobs;
+  for (const lease::Lease* lease : context.leases.leases_with_gpus()) {
+    // A lease that is over is reported before the disk has it: its GPUs are not granted until then.
+    const bool over = std::ranges::none_of(
+        lease->gpus, [&](const DeviceId& gpu) { return context.leases.is_leased(gpu); });
+    if (lease->spec.binding != lease::Binding::job || over) continue;
+    if (lease::allocator_of(*lease) == allocator) jobs.push_back(lease);
+  }
+  return jobs;
+}
+
+void report_observe_only(const Context& context, const RouteCall& call, bool before) {
+  const auto allocator = context.leases.gpus().allocator();
+  if (before || !allocator) return call.report_no_change();
+  call.report_action(fmt::format("leave the GPUs to {}", lease::words_of(*allocator).name));
+}
+
+}  // namespace gpuyard::api

@@ -1,0 +1,120 @@
+// The routes of the Kubernetes agent: which pods have GPUs here.
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "faces/api/bound_route.h"
+#include "faces/api/context.h"
+#include "faces/api/external_jobs.h"
+#include "faces/api/lease_view.h"
+#include "faces/api/responder.h"
+#include "faces/protocol/pods.h"
+
+namespace gpuyard::api {
+namespace {
+
+using protocol::LeaseAnswer;
+using protocol::PodName;
+
+protocol::Pod pod_of(const Context& context, const lease::Lease& lease) {
+  protocol::Pod pod;
+  pod.pod = lease.pod;
+  pod.lease = lease.id;
+  pod.state = lease.state;
+  for (const DeviceId& gpu : lease.gpus) {
+    const DeviceInfo* const info = info_of(context, gpu);
+    if (info != nullptr) pod.gpus.push_back(info->index);
+    pod.uuids.push_back(info != nullptr ? info->uuid : gpu);
+  }
+  pod.since = to_rfc3339(lease.requested_wall);
+  if (context.leases.has_leftover(lease.id)) pod.left = lease.detail;
+  if (lease.drain_started_wall)
+    pod.draining_s = to_seconds(context.loop.wall() - *lease.drain_started_wall);
+  if (const auto use = context.lease_usage(lease)) pod.idle_s = use->idle_s;
+  return pod;
+}
+
+void get_pods(Context& context, const NoParams&, const Responder<protocol::Pods>& respond) {
+  protocol::Pods pods;
+  pods.simulated = is_simulated(context);
+  pods.observes = context.leases.gpus().is_observe_only();
+  for (const lease::Lease* lease : jobs_with_gpus(context, lease::Allocator::kubernetes))
+    pods.pods.push_back(pod_of(context, *lease));
+  respond(std::move(pods));
+}
+
+struct PodGpus {
+  std::vector<DeviceId> ids = {};
+  std::vector<std::string> unknown = {};
+};
+
+// Errors: unavailable, not_found.
+Result<PodGpus> resolve_uuids(const Context& context, const std::vector<std::string>& uuids) {
+  const telemetry::SnapshotPtr snapshot = context.telemetry.latest();
+  if (!snapshot->driver.initialised) return Error{Errc::unavailable, snapshot->driver.why};
+  PodGpus gpus;
+  for (const std::string& uuid : uuids) {
+    const auto found = std::ranges::find(snapshot->devices, uuid,
+                                         [](const DeviceState& gpu) { return gpu.info.uuid; });
+    if (found != snapshot->devices.end()) {
+      gpus.ids.push_back(found->info.id);
+    } else {
+      gpus.unknown.push_back(uuid);
+    }
+  }
+  if (!gpus.ids.empty()) return gpus;
+  return Error{Errc::not_found, fmt::format("the driver has no GPU {}", fmt::join(uuids, ", "))};
+}
+
+void begin_pod(Context& context, const RouteCall& call, const PodName& named,
+               const protocol::PodRequest& body, const Responder<protocol::PodStarted>& respond) {
+  const auto name = lease::make_pod_job_name(named.pod_namespace, named.pod);
+  if (!name) return respond(name.error());
+  auto gpus = resolve_uuids(context, body.uuids);
+  if (!gpus) return respond(gpus.error());
+  const bool before = context.leases.gpus().is_observe_only();
+  const lease::ExternalJob pod{*name, lease::kPodsUid, gpus->ids, body.note.value_or(""),
+                               lease::Allocator::kubernetes};
+  context.leases.begin_job(caller_of(call), pod,
+                           [&context, viewer = viewer_of(call.principal), unknown = gpus->unknown,
+                            respond](const Result<lease::Lease>& lease) {
+                             if (!lease) return respond(lease.error());
+                             protocol::PodStarted started;
+                             started.simulated = is_simulated(context);
+                             started.lease = view_of(context, *lease, viewer);
+                             started.unknown = unknown;
+                             respond(std::move(started));
+                           });
+  report_observe_only(context, call, before);
+}
+
+void end_pod(Context& context, const RouteCall& call, const PodName& named,
+             const Responder<LeaseAnswer>& respond) {
+  const auto name = lease::make_pod_job_name(named.pod_namespace, named.pod);
+  if (!name) return respond(name.error());
+  context.leases.end_job(
+      caller_of(call), *name,
+      [&context, viewer = viewer_of(call.principal), name = *name,
+       respond](const Result<lease::Lease>& lease) {
+        if (lease) return respond(answer_of(context, view_of(context, *lease, viewer)));
+        if (lease.error().code != Errc::not_found) return respond(lease.error());
+        // The agent repeats a report whose answer it has missed.
+        const lease::Lease* const ended = context.leases.find_job(name);
+        if (ended != nullptr) return respond(answer_of(context, view_of(context, *ended, viewer)));
+        respond(Error{Errc::not_found,
+                      fmt::format("pod {} not found: it had no GPU here, or ended more than a day "
+                                  "ago",
+                                  name)});
+      });
+}
+
+}  // namespace
+
+std::vector<BoundRoute> pod_routes() {
+  return {bind(protocol::kPods, &get_pods), bind(protocol::kBeginPod, &begin_pod),
+          bind(protocol::kEndPod, &end_pod)};
+}
+
+}  // namespace gpuyard::api

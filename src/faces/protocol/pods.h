@@ -1,0 +1,115 @@
+// The reports of the Kubernetes agent on this machine: which pods have which GPUs. A pod is named
+// by its namespace and its name, as the kubelet names it, which does not say its UID.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json_shape.h"
+#include "base/record.h"
+#include "core/lease/lease.h"
+#include "faces/protocol/bounds.h"
+#include "faces/protocol/leases.h"
+#include "faces/protocol/resources.h"
+#include "faces/protocol/route.h"
+
+namespace gpuyard::protocol {
+
+struct PodName {
+  std::string pod_namespace;
+  std::string pod;
+};
+BOOST_DESCRIBE_STRUCT(PodName, (), (pod_namespace, pod))
+
+struct Pod {
+  std::string pod;  // "default/trainer-0"
+  std::string lease;
+  lease::LeaseState state{};
+  std::vector<std::uint32_t> gpus;  // indexes
+  std::vector<std::string> uuids;
+  std::string since;  // RFC 3339
+  std::string left;
+  std::optional<double> draining_s;
+  std::optional<double> idle_s;
+};
+BOOST_DESCRIBE_STRUCT(Pod, (), (pod, lease, state, gpus, uuids, since, left, draining_s, idle_s))
+GPUYARD_ABOUT(Pod, {"pod", "Namespace and name of the pod, with a slash between them."},
+              {"left", "What the pod that is gone left on its GPUs; otherwise empty."},
+              {"draining_s", "Seconds since it was reported gone; null: still running."},
+              {"idle_s", "Seconds for which all its GPUs have been idle; 0: one is busy."})
+
+struct Pods {
+  int schema = kSchemaVersion;
+  bool simulated = false;
+  bool observes = false;
+  std::vector<Pod> pods;
+};
+BOOST_DESCRIBE_STRUCT(Pods, (), (schema, simulated, observes, pods))
+GPUYARD_ABOUT(Pods, {"observes", "Leases only observe: Kubernetes or Slurm allocates the GPUs."},
+              {"pods", "Pods that have GPUs, or left something on them; oldest lease first."})
+
+struct PodRequest {
+  std::vector<std::string> uuids;
+  std::optional<std::string> note;
+};
+BOOST_DESCRIBE_STRUCT(PodRequest, (), (uuids, note))
+GPUYARD_ABOUT(PodRequest,
+              {"uuids", "UUIDs of its GPUs. Only whole GPUs: a share of one has no lease.", 1,
+               kMaxGpuNames, 1, kMaxGpuNameBytes},
+              {"note", "Names of its containers, for display; at most 200 bytes.", 0,
+               kMaxNoteBytes})
+
+struct PodStarted {
+  int schema = kSchemaVersion;
+  bool simulated = false;
+  Lease lease;
+  std::vector<std::string> unknown;
+};
+BOOST_DESCRIBE_STRUCT(PodStarted, (), (schema, simulated, lease, unknown))
+GPUYARD_ABOUT(PodStarted, {"unknown", "UUIDs of the pod without a GPU in the driver."})
+
+inline constexpr std::array kBeginPodErrors = {Errc::not_found, Errc::conflict, Errc::unavailable};
+inline constexpr std::array kEndPodErrors = {Errc::not_found, Errc::unavailable};
+
+inline constexpr Route<NoParams, Pods> kPods{
+    {"GET", "/api/gpu/pods", "Kubernetes", Scope::read, GpuScope::whole,
+     "Pods that have GPUs of this machine. After a restart the agent sees here which leases it has "
+     "to end."}};
+
+// Routes through which the agent reports a pod. The records of leases have its lease and usage, so
+// the audit has no line.
+constexpr RouteInfo pod_route(std::string_view method, std::string_view summary,
+                              std::span<const Errc> failures) {
+  RouteInfo route{method,          "/api/gpu/pods/{pod_namespace}/{pod}",
+                  "Kubernetes",    Scope::admin,
+                  GpuScope::whole, summary,
+                  failures};
+  route.audit = AuditWriter::none;
+  return route;
+}
+
+inline constexpr Route<PodName, PodStarted, PodRequest> kBeginPod{pod_route(
+    "PUT",
+    "Records that a pod has GPUs allocated by Kubernetes, as a lease, whatever their condition. A "
+    "pod that had one of them is gone. Repeated requests with the same GPUs are for the same "
+    "lease; with other GPUs, the pod's earlier lease ends. From then on, leases only observe, "
+    "unless [lease] mode says otherwise.",
+    kBeginPodErrors)};
+
+inline constexpr Route<PodName, LeaseAnswer> kEndPod{pod_route(
+    "DELETE",
+    "Records that a pod is gone. Its lease drains until no process is left on its GPUs. Repeated "
+    "requests return the lease as it is, for a day after its end.",
+    kEndPodErrors)};
+
+}  // namespace gpuyard::protocol
+
+namespace gpuyard::json {
+
+template <OneOf<protocol::Pod, protocol::Pods, protocol::PodRequest, protocol::PodStarted> T>
+inline constexpr bool has_schema<T> = true;
+
+}  // namespace gpuyard::json
