@@ -33,9 +33,9 @@ SubordinateUids SubordinateUids::parse(std::string_view text, const UidLookup& u
     const auto first = parse_number<uid_t>(take_until(':', line));
     const auto count = parse_number<uid_t>(line);
     if (name.empty() || !first || !count || *count == 0 || *first == 0) continue;
-    const uid_t last = *count - 1 > std::numeric_limits<uid_t>::max() - *first
-                           ? std::numeric_limits<uid_t>::max()
-                           : *first + (*count - 1);
+    constexpr uid_t kLastUid = std::numeric_limits<uid_t>::max() - 1;  // the next means no user
+    if (*first > kLastUid) continue;
+    const uid_t last = *count - 1 > kLastUid - *first ? kLastUid : *first + (*count - 1);
     const uid_t owner = resolve_owner(name, uid_of).value_or(0);
     all.ranges_.insert_or_assign(*first, Range{last, owner == 0 ? *first : owner});
   }

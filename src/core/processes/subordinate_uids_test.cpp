@@ -38,6 +38,7 @@ TEST(SubordinateUids, MalformedRangeIsIgnored) {
   EXPECT_EQ(uids.owner_of(300'001), 300'001U);
   EXPECT_EQ(uids.owner_of(399'999), 399'999U);
   EXPECT_EQ(uids.owner_of(4'294'967'294), 1000U) << "a range that ends beyond the last uid";
+  EXPECT_EQ(uids.owner_of(4'294'967'295), 4'294'967'295U) << "the number that means no user";
 }
 
 }  // namespace
