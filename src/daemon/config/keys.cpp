@@ -383,8 +383,8 @@ constexpr std::array kKeys = {
         &set_bounded<&Config::control, &Config::Control::gpu_changes_a_minute, 1, kMaxShare>),
     word<&Config::lease, &Config::Lease::mode, kModes>(
         "lease", "mode",
-        "Who allocates the GPUs: \"grant\": gpuyard; \"observe\": Slurm; \"auto\": Slurm once one "
-        "of its hooks has run."),
+        "Who allocates the GPUs: \"grant\": gpuyard; \"observe\": Slurm or Kubernetes; \"auto\": "
+        "either of them once it has reported."),
     word<&Config::lease, &Config::Lease::fair, kFairnessModes>(
         "lease", "fair",
         "Queue policy: \"backfill\" starts short claims early if that delays no other claim; "
