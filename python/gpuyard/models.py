@@ -436,6 +436,8 @@ class Readings(Model):
     retired_pages_double_bit: Optional[int]
     # 1 if pages will be retired at the next reset.
     retired_pages_pending: Optional[str]
+    # Recovery that the driver requests: 0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset.
+    recovery_action: Optional[str]
     # Persistence mode (the driver stays initialised without clients): 1 enabled, 0 disabled.
     persistence_mode: Optional[str]
     # Compute mode: 0 default, 2 prohibited, 3 exclusive process.
@@ -548,6 +550,7 @@ class Readings(Model):
         ("retired_pages_single_bit", "i", "1", True),
         ("retired_pages_double_bit", "i", "1", True),
         ("retired_pages_pending", "s", "1", True),
+        ("recovery_action", "s", "1", True),
         ("persistence_mode", "s", "1", True),
         ("compute_mode", "s", "1", True),
         ("mig_mode", "s", "1", True),

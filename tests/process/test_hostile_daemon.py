@@ -24,7 +24,7 @@ FORMED = set("""id uuid lease pci_address operation job slurm_job slurm_step ins
     began first_seen last_seen started_at ended_at failing_since covers_since started""".split())
 # Readings with known words: an answer with an unknown one is refused as a whole.
 KNOWN = set("""ecc_mode ecc_mode_pending row_remap_pending row_remap_failure retired_pages_pending persistence_mode
-    compute_mode mig_mode mig_mode_pending nvlink_active throttle_reasons""".split())
+    compute_mode mig_mode mig_mode_pending recovery_action nvlink_active throttle_reasons""".split())
 PATHS = re.compile(r"\{[a-z_]+\}")
 
 READS = [

@@ -7,7 +7,7 @@ import signal
 from program import runs, wait_until
 
 NOT_ON_AN_H100 = {"fan_speed_percent", "retired_pages_single_bit",
-                  "retired_pages_double_bit", "retired_pages_pending", "throttle_time_sw_thermal_seconds",
+                  "retired_pages_double_bit", "retired_pages_pending", "recovery_action", "throttle_time_sw_thermal_seconds",
                   "throttle_time_hw_thermal_seconds", "throttle_time_power_brake_seconds"}
 
 DEVICE_FIELDS = ["index", "name", "total_memory_mb", "free_memory_mb", "used_memory_mb",

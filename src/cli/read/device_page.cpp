@@ -51,7 +51,8 @@ Tone tone_of(const MetricRow& row, std::span<const Reading> readings) {
   if (row.metric == Metric::throttle_reasons) return throttle_tone(*number);
   const bool errors = row.metric == Metric::ecc_uncorrected_aggregate ||
                       row.metric == Metric::ecc_uncorrected_volatile ||
-                      row.metric == Metric::row_remap_failure;
+                      row.metric == Metric::row_remap_failure ||
+                      row.metric == Metric::recovery_action;
   return errors && *number > 0 ? Tone::bad : Tone::plain;
 }
 
@@ -260,7 +261,8 @@ struct Lists {
                                       retired_pages_single_bit,
                                       retired_pages_double_bit,
                                       retired_pages_pending};
-  static constexpr std::array kModes = {persistence_mode, compute_mode, mig_mode, mig_mode_pending};
+  static constexpr std::array kModes = {persistence_mode, compute_mode, mig_mode, mig_mode_pending,
+                                        recovery_action};
 };
 
 template <std::size_t N>

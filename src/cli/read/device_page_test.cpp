@@ -85,6 +85,12 @@ TEST(DevicePage, ErrorLocationsAppearOnlyWithErrors) {
   EXPECT_NE(page_of(protocol::device_of(state, {})).find("l2_cache 2"), std::string::npos);
 }
 
+TEST(DevicePage, RecoveryActionIsPrintedInWords) {
+  DeviceState state;
+  state.sample.set({Metric::recovery_action, 0, {}, 4});
+  EXPECT_TRUE(says(page_of(protocol::device_of(state, {})), "  recovery action  drain_and_reset"));
+}
+
 TEST(DevicePage, SeveralFansArePrintedInOrder) {
   DeviceState state;
   state.sample.set({Metric::fan_speed, 0, {}, 30});

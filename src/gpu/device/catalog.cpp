@@ -52,6 +52,15 @@ constexpr std::array kYesWords = {MetricWord{0, "no"}, MetricWord{1, "yes"}};
 constexpr std::array kComputeWords = {MetricWord{0, "default"}, MetricWord{1, "exclusive_thread"},
                                       MetricWord{2, "prohibited"},
                                       MetricWord{3, "exclusive_process"}};
+// nvmlDeviceGpuRecoveryAction_t. An IMEX domain is a set of machines whose GPUs share memory.
+constexpr std::array kRecoveryWords = {MetricWord{0, "none"},
+                                       MetricWord{1, "reset"},
+                                       MetricWord{2, "reboot"},
+                                       MetricWord{3, "drain_p2p"},
+                                       MetricWord{4, "drain_and_reset"},
+                                       MetricWord{5, "recover_imex_domain"},
+                                       MetricWord{6, "bus_reset"},
+                                       MetricWord{7, "system_reboot"}};
 // nvmlClocksEventReasons: one bit each. `other` is the driver's own "some other reason" (bit 63),
 // and every bit that is newer than this table.
 constexpr std::array kThrottleWords = {MetricWord{0x1, "idle"},

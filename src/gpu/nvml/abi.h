@@ -159,6 +159,7 @@ inline constexpr unsigned kFieldNvlinkDataTx = 138;  // KiB; scope: link, all on
 inline constexpr unsigned kFieldNvlinkDataRx = 139;
 inline constexpr unsigned kFieldPowerAverage = 185;  // mW
 inline constexpr unsigned kFieldPowerInstant = 186;
+inline constexpr unsigned kFieldRecoveryAction = 230;  // kRecovery...; from the 570 drivers on
 // Nanoseconds of throttling by one cause. In other libraries the same numbers mean power smoothing:
 // the first three are those of 12.9 and 13.0, the others those of 13.1 and later.
 inline constexpr unsigned kFieldThrottleSwThermal129 = 251;
@@ -167,6 +168,13 @@ inline constexpr unsigned kFieldThrottlePowerBrake129 = 253;
 inline constexpr unsigned kFieldThrottleSwThermal131 = 269;
 inline constexpr unsigned kFieldThrottleHwThermal131 = 270;
 inline constexpr unsigned kFieldThrottlePowerBrake131 = 271;
+
+// nvmlDeviceGpuRecoveryAction_t
+inline constexpr unsigned kRecoveryNone = 0;
+inline constexpr unsigned kRecoveryReset = 1;
+inline constexpr unsigned kRecoveryReboot = 2;
+inline constexpr unsigned kRecoveryDrainP2p = 3;
+inline constexpr unsigned kRecoveryDrainAndReset = 4;
 
 // nvmlValueType_t
 inline constexpr unsigned kValueDouble = 0;

@@ -300,6 +300,29 @@ TEST(GpuReader, OmittedFieldIsNotZero) {
             MissingReason::not_ready);
 }
 
+TEST(GpuReader, LibraryOlderThanAFieldDoesNotSupportIt) {
+  Api api;
+  api.field_values.function = [](DeviceHandle, int, FieldValue* values) {
+    values[0].code = kInvalidArgument;
+    return kSuccess;
+  };
+  EXPECT_EQ(why(read(api, {Probe::recovery_action}), Metric::recovery_action).reason,
+            MissingReason::not_supported);
+}
+
+TEST(GpuReader, RecoveryActionIsReadFromItsField) {
+  Api api;
+  api.field_values.function = [](DeviceHandle, int count, FieldValue* values) {
+    EXPECT_EQ(count, 1);
+    EXPECT_EQ(values[0].field_id, 230U);
+    values[0].code = kSuccess;
+    values[0].value_type = kValueUnsigned;
+    values[0].value = kRecoveryDrainP2p;
+    return kSuccess;
+  };
+  EXPECT_EQ(*read(api, {Probe::recovery_action}).number(Metric::recovery_action), 3);
+}
+
 TEST(ThrottleTimeFields, MovedBetweenVersionsOfTheLibrary) {
   EXPECT_FALSE(throttle_time_fields(0).is_known());
   EXPECT_FALSE(throttle_time_fields(12080).is_known());

@@ -38,6 +38,7 @@ void read_performance_state(const Api&, DeviceHandle, Recorder);
 void read_power_fields(const Api&, DeviceHandle, Recorder);
 void read_memory_temperature(const Api&, DeviceHandle, Recorder);
 void read_throttle_times(const Api&, DeviceHandle, const ThrottleTimeFields&, Recorder);
+void read_recovery_action(const Api&, DeviceHandle, Recorder);
 void read_nvlink_traffic(const Api&, DeviceHandle, Recorder);
 
 void read_pcie_throughput(const Api&, DeviceHandle, Probe, Recorder);

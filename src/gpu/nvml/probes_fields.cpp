@@ -57,6 +57,10 @@ void read_fields(const Api& api, DeviceHandle device, const std::array<Field, Co
   const auto call = [&] {
     const ReturnCode code = api.field_values(device, static_cast<int>(Count), values.data());
     if (code != kSuccess) return code;
+    // A library that is older than a field answers that its number is an invalid argument.
+    for (FieldValue& value : values) {
+      if (value.code == kInvalidArgument) value.code = kNotSupported;
+    }
     const bool all_unsupported = std::ranges::all_of(
         values, [](const FieldValue& value) { return value.code == kNotSupported; });
     return all_unsupported ? kNotSupported : kSuccess;
@@ -97,6 +101,11 @@ void read_throttle_times(const Api& api, DeviceHandle device, const ThrottleTime
                              Field{Metric::throttle_time_hw_thermal, ids.hw_thermal},
                              Field{Metric::throttle_time_power_brake, ids.power_brake}};
   read_fields(api, device, fields, record);
+}
+
+void read_recovery_action(const Api& api, DeviceHandle device, Recorder record) {
+  constexpr std::array kFields = {Field{Metric::recovery_action, kFieldRecoveryAction}};
+  read_fields(api, device, kFields, record);
 }
 
 void read_nvlink_traffic(const Api& api, DeviceHandle device, Recorder record) {
