@@ -143,6 +143,7 @@ Result<void> reset_gpu(Gpu& gpu) {
   }
   restart(gpu);
   gpu.fault.lost = gpu.fault.reset_required = 0;
+  gpu.fault.recovery_action = RecoveryAction::none;
   return {};
 }
 

@@ -101,6 +101,7 @@ TEST(ApplySetting, LostGpuRefusesWrites) {
 TEST(ResetGpu, LostGpuReturnsWithDefaultsAndClearedCounters) {
   Gpu gpu = gpu_of("h100");
   gpu.fault.lost = 1;
+  gpu.fault.recovery_action = RecoveryAction::drain_and_reset;
   gpu.settings.power_limit_mw = 300'000;
   gpu.settings.locked_sm_max_mhz = 900;
   gpu.counters.energy_uj = 5'000'000;

@@ -20,7 +20,7 @@
 namespace gpuyard::sim {
 
 inline constexpr const char* kWorldSocket = "keeper.sock";
-inline constexpr std::uint32_t kCommandVersion = 6;
+inline constexpr std::uint32_t kCommandVersion = 7;
 
 enum class Verb : std::uint32_t {
   stop = 1,

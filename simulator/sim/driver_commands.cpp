@@ -96,6 +96,7 @@ Result<void> plug(World& world, std::string_view uuid, std::optional<std::uint32
   gpu.plugged = true;
   ++gpu.plug_count;
   gpu.fault.lost = gpu.fault.reset_required = 0;
+  gpu.fault.recovery_action = RecoveryAction::none;
   restart_with_driver(gpu);
   return {};
 }

@@ -13,6 +13,9 @@ namespace gpuyard::sim {
 namespace {
 
 static_assert(kCallCount == static_cast<std::size_t>(Call::setters) + 1);
+static_assert(static_cast<unsigned>(RecoveryAction::reset) == nvml::kRecoveryReset);
+static_assert(static_cast<unsigned>(RecoveryAction::drain_and_reset) ==
+              nvml::kRecoveryDrainAndReset);
 
 bool is_setter(Call call) {
   return call >= Call::set_power_limit && call <= Call::clear_ecc_counters;
@@ -53,6 +56,19 @@ std::optional<Call> call_from_name(std::string_view name) {
   return call != Call::none ? call : std::nullopt;
 }
 
+RecoveryAction recovery_action_from_name(std::string_view name) {
+  return enum_from_name<RecoveryAction>(name).value_or(RecoveryAction::none);
+}
+
+std::vector<std::string_view> recovery_action_names() {
+  std::vector<std::string_view> names;
+  for (auto action = static_cast<std::uint32_t>(RecoveryAction::reset);
+       action <= static_cast<std::uint32_t>(RecoveryAction::drain_and_reset); ++action) {
+    names.push_back(enum_name(static_cast<RecoveryAction>(action)));
+  }
+  return names;
+}
+
 std::optional<std::size_t> fault_of(const CallFaults& calls, Call call) {
   for (const Call wanted : {call, is_setter(call) ? Call::setters : call, Call::any}) {
     for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -70,6 +86,9 @@ Result<void> check_fault(const Fault& fault) {
     return Error{Errc::invalid, "the fan speed must be 0 to 100 percent"};
   if (!is_lane_count(fault.pcie_width)) {
     return Error{Errc::invalid, "the PCIe width must be 1, 2, 4, 8 or 16 lanes"};
+  }
+  if (fault.recovery_action > RecoveryAction::drain_and_reset || fault.reserved != 0) {
+    return Error{Errc::invalid, "unknown recovery action number"};
   }
   for (const CallFault& call : fault.calls) {
     if (call.call == Call::none) continue;
@@ -104,6 +123,7 @@ Result<void> add_fault(Fault& fault, const Fault& more) {
     if (more.*value != 0) sum.*value = more.*value;
   }
   if (more.fans_stuck != 0) sum.fan_percent = more.fan_percent;
+  if (more.recovery_action != RecoveryAction::none) sum.recovery_action = more.recovery_action;
   for (const CallFault& added : more.calls) {
     if (added.call == Call::none) continue;
     auto place = std::ranges::find(sum.calls, added.call, &CallFault::call);
@@ -138,6 +158,9 @@ std::vector<std::string> conditions_of(const Fault& fault) {
   add_value(fault.pcie_generation, "pcie_generation", fault.pcie_generation);
   add_value(fault.pcie_width, "pcie_width", fault.pcie_width);
   add_value(fault.nvlinks_down, "nvlink_down", fault.nvlinks_down);
+  if (fault.recovery_action != RecoveryAction::none) {
+    words.push_back(fmt::format("recovery_action {}", enum_name(fault.recovery_action)));
+  }
   return words;
 }
 

@@ -97,6 +97,15 @@ using CallFaults = std::array<CallFault, kMaxCallFaults>;
 // setters, else the one for any call.
 std::optional<std::size_t> fault_of(const CallFaults&, Call);
 
+// The recovery that the driver requests for a GPU: nvmlDeviceGpuRecoveryAction_t.
+enum class RecoveryAction : std::uint32_t { none, reset, reboot, drain_p2p, drain_and_reset };
+BOOST_DESCRIBE_ENUM(RecoveryAction, none, reset, reboot, drain_p2p, drain_and_reset)
+
+// Reads a name such as "drain_p2p"; `none` for an unknown one.
+RecoveryAction recovery_action_from_name(std::string_view);
+// Returns the names of all actions but `none`.
+std::vector<std::string_view> recovery_action_names();
+
 // A default Fault means a healthy GPU. Every field except `calls` is a state: 1 or a value while it
 // lasts.
 struct Fault {
@@ -110,6 +119,8 @@ struct Fault {
   std::uint32_t pcie_generation = 0;  // at most; 0: what the model has
   std::uint32_t pcie_width = 0;
   std::uint32_t nvlinks_down = 0;  // this many, from link 0 on
+  RecoveryAction recovery_action{};
+  std::uint32_t reserved = 0;
   CallFaults calls{};
 
   friend bool operator==(const Fault&, const Fault&) = default;

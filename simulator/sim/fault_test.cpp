@@ -42,9 +42,11 @@ TEST(AddFault, ConditionsAccumulateAndLatestValueWins) {
   more.fan_percent = 20;
   more.pcie_width = 4;
   more.nvlinks_down = 2;
+  more.recovery_action = RecoveryAction::drain_p2p;
   ASSERT_TRUE(add_fault(fault, more));
-  EXPECT_EQ(conditions_of(fault), (std::vector<std::string>{"power_brake", "fan_stuck 20",
-                                                            "pcie_width 4", "nvlink_down 2"}));
+  EXPECT_EQ(conditions_of(fault),
+            (std::vector<std::string>{"power_brake", "fan_stuck 20", "pcie_width 4",
+                                      "nvlink_down 2", "recovery_action drain_p2p"}));
 }
 
 TEST(CheckFault, FaultUnsupportedByModelIsRefused) {
@@ -61,6 +63,14 @@ TEST(CheckFault, FaultUnsupportedByModelIsRefused) {
   link = {};
   link.pcie_width = 3;
   EXPECT_EQ(check_fault(link).error().code, Errc::invalid);
+}
+
+TEST(CheckFault, UnknownRecoveryActionIsRefused) {
+  Fault fault;
+  fault.recovery_action = RecoveryAction::drain_and_reset;
+  EXPECT_TRUE(check_fault(fault));
+  fault.recovery_action = static_cast<RecoveryAction>(5);
+  EXPECT_EQ(check_fault(fault).error().code, Errc::invalid);
 }
 
 TEST(FaultOf, MostSpecificCallFaultWins) {

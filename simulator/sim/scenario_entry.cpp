@@ -41,6 +41,8 @@ void put_states(ScenarioTable& entry, Fault& fault) {
   fault.pcie_generation = small(entry.integer("pcie_generation", 1, 5));
   fault.pcie_width = small(entry.integer("pcie_width", 1, 16));
   fault.nvlinks_down = small(entry.integer("nvlink_down", 1, kMaxNvLinks));
+  const auto recovery = entry.one_of("recovery_action", recovery_action_names());
+  fault.recovery_action = recovery_action_from_name(recovery.value_or(""));
 }
 
 std::string call_names() {

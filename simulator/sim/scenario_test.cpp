@@ -197,6 +197,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"[[at]]\ntime = 1\ngpu = 1\npcie_width = 3", "1, 2, 4, 8 or 16 lanes"},
         Wrong{"[[at]]\ntime = 1\ngpu = 1\nrow_remap = \"x\"",
               "\"x\" is not one of pending, failed"},
+        Wrong{"[[at]]\ntime = 1\ngpu = 1\nrecovery_action = \"none\"",
+              "\"none\" is not one of reset, reboot, drain_p2p, drain_and_reset"},
         Wrong{"[[at]]\ntime = 1\ngpu = 1\nheat = 101", "heat: must be a number from 0 to 100"},
         Wrong{"[[at]]\ntime = 1\ngpu = 1\necc_corrected = 1\necc_location = \"disk\"",
               "unknown memory location \"disk\""},

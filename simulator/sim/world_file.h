@@ -24,7 +24,7 @@
 namespace gpuyard::sim {
 
 inline constexpr std::array<char, 8> kWorldMagic{'G', 'P', 'U', 'Y', 'S', 'I', 'M', '\0'};
-inline constexpr std::uint32_t kLayoutVersion = 5;
+inline constexpr std::uint32_t kLayoutVersion = 6;
 inline constexpr const char* kStateFile = "state";
 
 // Complete before the file gets its name; never changed afterwards.

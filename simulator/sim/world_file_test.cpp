@@ -119,7 +119,7 @@ TEST_F(WorldFileTest, AnotherMagicIsRefused) {
 TEST_F(WorldFileTest, AnotherLayoutVersionIsRefusedAndNamesBoth) {
   overwrite(offsetof(WorldHeader, layout_version), std::uint32_t{99});
   EXPECT_EQ(refusal().code, Errc::invalid);
-  EXPECT_NE(refusal().message.find("layout 99, this program reads 5"), std::string::npos);
+  EXPECT_NE(refusal().message.find("layout 99, this program reads 6"), std::string::npos);
 }
 
 TEST_F(WorldFileTest, AWorldOfAnotherBootIsUnavailable) {

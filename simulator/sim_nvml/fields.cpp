@@ -28,6 +28,9 @@ struct Field {
 
 constexpr int kMaxFieldValues = 1024;   // of one call; NVML knows some 270 ids
 constexpr unsigned kLastKnownId = 199;  // of the simulated library
+// The first branch whose drivers report a recovery action. The only field that follows the version
+// of the simulated driver, because a rule depends on it.
+constexpr int kRecoveryActionBranch = 570;
 
 std::uint64_t sum(const sim::EccCounts& counts) {
   return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
@@ -57,6 +60,11 @@ Number link_kib(const Device& d, const std::array<std::uint64_t, sim::kMaxNvLink
   }
   return optional_if(scope < d.model.nvlink.links,
                      bytes[std::min<std::size_t>(scope, bytes.size() - 1)] / 1024);
+}
+
+Number recovery_action(const Device& d) {
+  return optional_if(branch_of(d.driver.version()) >= kRecoveryActionBranch,
+                     static_cast<std::uint64_t>(d.record.fault.recovery_action));
 }
 
 Number of_gpu(unsigned scope, std::uint64_t value) {
@@ -110,6 +118,7 @@ constexpr std::array kFields{
     Field{kFieldPowerLimitDefault, SIM_NVML_FIELD(of_gpu(scope, d.model.power_limit_default_mw))},
     Field{kFieldPowerLimitCurrent, SIM_NVML_FIELD(of_gpu(scope, d.record.power_limit_mw))},
     Field{kFieldPowerLimitRequested, SIM_NVML_FIELD(of_gpu(scope, d.record.power_limit_mw))},
+    Field{kFieldRecoveryAction, SIM_NVML_FIELD(recovery_action(d))},
 };
 
 // Stores the value in the first bytes of the union, by its type.

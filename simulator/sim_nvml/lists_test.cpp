@@ -191,5 +191,25 @@ TEST_F(ListTest, EachFieldValueHasItsOwnCodeAndType) {
   EXPECT_TRUE(room.is_guard_intact());
 }
 
+TEST_F(ListTest, RecoveryActionIsReportedFromBranch570On) {
+  const auto read_field = [] {
+    FieldValue value;
+    value.field_id = kFieldRecoveryAction;
+    EXPECT_EQ(nvmlDeviceGetFieldValues(device(0), 1, &value), kSuccess);
+    return value;
+  };
+  sim::Fault fault;
+  fault.recovery_action = sim::RecoveryAction::reboot;
+  break_gpu(0, fault);
+  ASSERT_EQ(nvmlInit_v2(), kSuccess);
+  EXPECT_EQ(read_field().code, kNotSupported);
+  EXPECT_EQ(nvmlShutdown(), kSuccess);
+  world_.driver.version = "570.86.15";
+  break_gpu(0, fault);
+  ASSERT_EQ(nvmlInit_v2(), kSuccess);
+  EXPECT_EQ(read_field().code, kSuccess);
+  EXPECT_EQ(read_field().value, kRecoveryReboot);
+}
+
 }  // namespace
 }  // namespace gpuyard::sim_nvml

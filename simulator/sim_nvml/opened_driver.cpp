@@ -139,9 +139,14 @@ nvml::ReturnCode OpenedDriver::read(std::uint32_t place, Call call, sim::RecordP
   return code;
 }
 
-int cuda_version_of(std::string_view driver) {
+int branch_of(std::string_view driver) {
   int number = 0;
   std::from_chars(driver.data(), driver.data() + driver.size(), number);
+  return number;
+}
+
+int cuda_version_of(std::string_view driver) {
+  const int number = branch_of(driver);
   int cuda = kBranches.front().cuda;
   for (const Branch& branch : kBranches) {
     if (number >= branch.driver) cuda = branch.cuda;

@@ -52,9 +52,13 @@ class OpenedDriver {
 };
 
 // Values that follow from the version of the simulated driver. Features newer than the usual 535
-// are not answered, even where a later header names them: see the field ids in fields.cpp.
+// are not answered, even where a later header names them, except the recovery action: see the field
+// ids in fields.cpp.
 // "12.535.104" for "535.104.05".
 std::string nvml_version_of(std::string_view driver);
+
+// The driver's branch: 535 for "535.104.05"; 0 if the version does not begin with a number.
+int branch_of(std::string_view driver);
 
 // The highest CUDA version of the driver's branch, as NVML writes it: 12020 is 12.2.
 int cuda_version_of(std::string_view driver);

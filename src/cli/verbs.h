@@ -494,6 +494,7 @@ struct SimVerb {
   std::optional<std::uint32_t> pcie_generation;
   std::optional<std::uint32_t> pcie_width;
   std::optional<std::uint32_t> nvlink_down;
+  std::string recovery_action;
   std::optional<std::uint32_t> xid;
   std::optional<std::uint32_t> ecc_corrected;
   std::optional<std::uint32_t> ecc_uncorrected;

@@ -9,7 +9,7 @@ namespace {
 bool has_call_fault(const SimVerb& verb) {
   return verb.lost || verb.reset_required || verb.power_brake || !verb.row_remap.empty() ||
          verb.fan || verb.pcie_generation || verb.pcie_width || verb.nvlink_down ||
-         !verb.call.empty();
+         !verb.recovery_action.empty() || !verb.call.empty();
 }
 
 bool has_no_effect(const SimVerb& verb) {
@@ -29,6 +29,7 @@ sim::Fault states_of(const SimVerb& verb) {
   fault.pcie_generation = verb.pcie_generation.value_or(0);
   fault.pcie_width = verb.pcie_width.value_or(0);
   fault.nvlinks_down = verb.nvlink_down.value_or(0);
+  fault.recovery_action = sim::recovery_action_from_name(verb.recovery_action);
   return fault;
 }
 

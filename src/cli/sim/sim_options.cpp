@@ -68,6 +68,11 @@ void add_states(Options inject, SimVerb& verb, Option clear) {
   bad(states.option("--nvlink-down", verb.nvlink_down, "Take this many of its NVLinks down"))
       .metavar("N")
       .range(1, 18);
+  const auto actions = sim::recovery_action_names();
+  bad(states.option("--recovery-action", verb.recovery_action,
+                    "Let the driver request this recovery, from 570 drivers on"))
+      .metavar("NAME")
+      .one_of(std::vector<std::string>(actions.begin(), actions.end()));
 }
 
 void add_inject(Options inject, SimVerb& verb) {
