@@ -230,6 +230,14 @@ severity = 55
 message = "GPU {gpu} will retire failing memory pages at the next reset"
 advice = "Reset the GPU when it is free."
 
+[rule.recovery-needed]
+on = "recovery_needed"
+at = 1
+severity = 85
+quarantine = true # NVIDIA asks for no new work on the GPU with each of these recoveries
+message = "GPU {gpu} needs recovery: the driver requests {recovery}"
+advice = "Let its work end, or stop it. For a reset, run `nvidia-smi --gpu-reset -i {gpu}`; for a reboot, run `reboot`. For peer-to-peer traffic, stop all programs that use several GPUs, then see what the driver requests next."
+
 [rule.xid-fatal]
 on = "xid"
 xids = [46, 48, 54, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 151, 158, 167, 169]

@@ -1,11 +1,13 @@
 #include "core/andon/facts.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/andon/rule.h"
 #include "core/andon/signals.h"
 #include "gpu/device/snapshot.h"
 
@@ -79,6 +81,17 @@ Number contradiction(const DeviceState& device) {
   const bool both = device.sample.number(Metric::power_draw) != nullptr &&
                     device.sample.number(Metric::energy_total) != nullptr;
   return both ? bool_signal(false) : std::nullopt;
+}
+
+Number recovery_needed(const Sample& sample) {
+  // nvmlDeviceGpuRecoveryAction_t: no recovery, and that of an IMEX domain, a set of machines. The
+  // GPU itself works.
+  constexpr std::array<std::int64_t, 2> kNotOfTheGpu = {0, 5};
+  const std::int64_t* const action = sample.number(Metric::recovery_action);
+  if (action == nullptr) return std::nullopt;
+  if (std::ranges::find(kNotOfTheGpu, *action) != kNotOfTheGpu.end()) return 0.0;
+  const auto value = static_cast<double>(*action);
+  return recovery_text(value).empty() ? std::nullopt : Number(value);
 }
 
 Number health(const DeviceState& device) {
@@ -194,6 +207,7 @@ GpuFacts FactCollector::collect_gpu(const DeviceState& device, const LeaseFacts&
     signals[Signal::nvlinks_down] = static_cast<double>(links->down.size());
   }
   signals[Signal::readings_contradict] = contradiction(device);
+  signals[Signal::recovery_needed] = recovery_needed(sample);
   return gpu;
 }
 

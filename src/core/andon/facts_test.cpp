@@ -199,6 +199,24 @@ TEST_F(FactCollectorTest, ContradictionRequiresTwoSources) {
   EXPECT_EQ(signal_value(Signal::readings_contradict), 1);
 }
 
+TEST_F(FactCollectorTest, RecoveryOfTheGpuIsNeededOnlyIfKnown) {
+  for (const std::int64_t action : {1, 2, 3, 4, 6, 7}) {
+    set(Metric::recovery_action, action);
+    EXPECT_EQ(signal_value(Signal::recovery_needed), action);
+  }
+  for (const std::int64_t action : {0, 5}) {
+    set(Metric::recovery_action, action);
+    EXPECT_EQ(signal_value(Signal::recovery_needed), 0) << action;
+  }
+  set(Metric::recovery_action, 8);
+  EXPECT_EQ(signal_value(Signal::recovery_needed), std::nullopt) << "newer than gpuyard";
+  gpu().sample.set({Metric::recovery_action, 0, now_, Missing{MissingReason::not_supported, ""}});
+  EXPECT_EQ(signal_value(Signal::recovery_needed), std::nullopt);
+  set(Metric::recovery_action, 1);
+  gpu().condition = DeviceCondition::unresponsive;
+  EXPECT_EQ(signal_value(Signal::recovery_needed), std::nullopt) << "read before it hung";
+}
+
 TEST_F(FactCollectorTest, NvlinksDownAfterUpAreCounted) {
   const auto link = [&](std::uint16_t number, std::int64_t up) {
     gpu().sample.set({Metric::nvlink_active, number, {}, up});

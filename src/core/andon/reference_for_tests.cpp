@@ -236,6 +236,8 @@ std::string_view help_of_placeholder(std::string_view name) {
            "meaning.";
   }
   if (name == "why") return "Why the GPU is unhealthy or does not respond.";
+  if (name == "recovery")
+    return "With on = \"recovery_needed\": the recovery that has this number.";
   return "";
 }
 
@@ -243,12 +245,12 @@ std::string_view help_of_placeholder(std::string_view name) {
 std::string placeholders() {
   Rule rule;
   rule.at = 300;
-  const MessageValues moment{
-      "3", "NVIDIA H100 80GB HBM3",       432.5,
-      149, "its driver does not respond", "NETIR_LINK_DOWN Fatal XC0 i0 Link 14"};
+  MessageValues moment{"3", "NVIDIA H100 80GB HBM3",       432.5,
+                       149, "its driver does not respond", "NETIR_LINK_DOWN Fatal XC0 i0 Link 14"};
   std::string text = "| in a message | example | meaning |\n|---|---|---|\n";
   for (const std::string_view name : kPlaceholders) {
     rule.message = fmt::format("{{{}}}", name);
+    if (name == "recovery") moment.value = 1;
     text += fmt::format("| `{}` | {} | {} |\n", rule.message, message_of(rule, moment),
                         help_of_placeholder(name));
   }

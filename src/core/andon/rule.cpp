@@ -31,6 +31,19 @@ std::string meaning_of(const MessageValues& values) {
   return values.xid ? std::string(xid_row(*values.xid).meaning) : "Its meaning is unknown.";
 }
 
+struct Recovery {
+  int action;  // nvmlDeviceGpuRecoveryAction_t
+  std::string_view text;
+};
+constexpr std::array kRecoveries = {
+    Recovery{1, "a reset of the GPU"},
+    Recovery{2, "a reboot of the machine"},
+    Recovery{3, "a drain of peer-to-peer traffic"},
+    Recovery{4, "a drain and a reset of the GPU"},
+    Recovery{6, "a reset of the GPU and its PCIe bus"},
+    Recovery{7, "a reboot of the whole system"},
+};
+
 std::string placeholder_text(std::string_view word, const Rule& rule, const MessageValues& values) {
   if (word == "gpu") return values.gpu;
   if (word == "name") return values.name;
@@ -41,6 +54,10 @@ std::string placeholder_text(std::string_view word, const Rule& rule, const Mess
   if (word == "xid") return values.xid ? std::to_string(*values.xid) : "?";
   if (word == "why") return values.why.empty() ? "reason unknown" : values.why;
   if (word == "meaning") return meaning_of(values);
+  if (word == "recovery") {
+    const std::string_view recovery = recovery_text(values.value);
+    return recovery.empty() ? "an unknown recovery" : std::string(recovery);
+  }
   // Words that only repeat the meaning say nothing.
   if (word == "text") {
     const bool new_words = meaning_of(values).find(values.driver_text) == std::string::npos;
@@ -124,6 +141,12 @@ std::string message_of(const Rule& rule, const MessageValues& values) {
       [&](std::string_view word) { out += placeholder_text(word, rule, values); });
   out.resize(out.find_last_not_of(' ') + 1);  // a word that stands for nothing leaves its blank
   return out;
+}
+
+std::string_view recovery_text(double action) {
+  const auto found = std::ranges::find_if(
+      kRecoveries, [&](const Recovery& one) { return static_cast<double>(one.action) == action; });
+  return found != kRecoveries.end() ? found->text : std::string_view();
 }
 
 std::optional<std::string> unknown_placeholder(std::string_view message) {

@@ -74,8 +74,9 @@ struct Rule {
 };
 
 // The words that may stand in braces in a message.
-inline constexpr std::array<std::string_view, 10> kPlaceholders = {
-    "gpu", "name", "value", "at", "duration", "limit_duration", "xid", "meaning", "text", "why"};
+inline constexpr std::array<std::string_view, 11> kPlaceholders = {
+    "gpu", "name",    "value", "at",  "duration", "limit_duration",
+    "xid", "meaning", "text",  "why", "recovery"};
 
 // All rules, each name once.
 using Rules = std::vector<Rule>;
@@ -101,6 +102,9 @@ struct MessageValues {
   std::string driver_text = {};      // the driver's text about the last Xid, if any
 };
 std::string message_of(const Rule&, const MessageValues&);
+// Returns the recovery of a GPU that has this number in NVML as words: "a reset of the GPU"; "" for
+// any other number.
+std::string_view recovery_text(double action);
 // Returns the first word in braces that is not in kPlaceholders.
 std::optional<std::string> unknown_placeholder(std::string_view message);
 

@@ -298,6 +298,33 @@ TEST(RuleEngine, MissingGpuFiresUntilTakenOut) {
   EXPECT_TRUE(run.engine.firing_alerts().empty());
 }
 
+TEST(RuleEngine, RecoveryAlertNamesTheRequestThatIsInEffect) {
+  EngineRun run(built_in_rules());
+  Facts facts;
+  facts.gpus.push_back(gpu_facts(0));
+  std::optional<double>& action = facts.gpus[0].signals[Signal::recovery_needed];
+  EXPECT_TRUE(run.stay(facts, 60).empty()) << "unknown";
+  action = 0;
+  EXPECT_TRUE(run.stay(facts, 60).empty());
+  action = 4;
+  const auto fired = run.tick(facts);
+  ASSERT_EQ(fired.size(), 1U);
+  EXPECT_EQ(fired[0].alert.rule, "recovery-needed");
+  EXPECT_EQ(fired[0].alert.message,
+            "GPU 0 needs recovery: the driver requests a drain and a reset of the GPU");
+  EXPECT_NE(fired[0].alert.advice.find("`nvidia-smi --gpu-reset -i 0`"), std::string::npos);
+  EXPECT_TRUE(find_rule(built_in_rules(), "recovery-needed")->quarantine);
+  action = 2;
+  run.tick(facts);
+  EXPECT_EQ(messages(run.engine),
+            std::vector<std::string>{"GPU 0 needs recovery: the driver requests a reboot of the "
+                                     "machine"});
+  action.reset();
+  EXPECT_TRUE(run.stay(facts, 60).empty()) << "unknown resolves nothing";
+  action = 0;
+  EXPECT_EQ(run.tick(facts).size(), 1U);
+}
+
 TEST(RuleEngine, MemoryErrorAfterAcknowledgementNotifiesAgain) {
   for (const Metric metric : {Metric::ecc_uncorrected_volatile, Metric::ecc_corrected_volatile}) {
     Rule rule = hot_rule();

@@ -48,6 +48,10 @@ constexpr std::array kSignalRows = {
     SignalRow{Signal::readings_contradict, "readings_contradict", false,
               "1 while the power reading and the energy counter contradict each other: one is at "
               "least 3 times the other and 100 W above it."},
+    SignalRow{
+        Signal::recovery_needed, "recovery_needed", false,
+        "Number of the recovery that the driver requests for the GPU; 0 for none, and for one "
+        "that concerns its IMEX domain alone; unknown for a number that gpuyard does not know."},
     SignalRow{Signal::unleased_processes, "squatters", false,
               "Processes on the GPU that belong to no lease of it; unknown while leasing is "
               "unavailable."},

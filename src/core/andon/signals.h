@@ -32,6 +32,7 @@ enum class Signal : std::uint8_t {
   pcie_degraded,
   nvlinks_down,
   readings_contradict,
+  recovery_needed,
   unleased_processes,
   // Signals of the machine.
   driver_down,
@@ -46,7 +47,7 @@ enum class Signal : std::uint8_t {
   token_days,
   slurm_trouble,
 };
-inline constexpr std::size_t kSignalCount = 31;
+inline constexpr std::size_t kSignalCount = 32;
 
 struct SignalRow {
   Signal signal;
