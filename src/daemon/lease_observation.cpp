@@ -37,6 +37,7 @@ class ProcessAttributor {
     observed_process.started = user->second->process.started;
     observed_process.uid = user->second->traits.uid;
     observed_process.command = user->second->command;
+    observed_process.in_job = user->second->in_job;
     attribute(user->second, gpu, observed_process);
     return observed_process;
   }

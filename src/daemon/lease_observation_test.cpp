@@ -141,6 +141,13 @@ TEST_F(ObservationTest, MemberOnGpuOutsideLeaseIsUnleased) {
   EXPECT_EQ(seen.processes_by_gpu.at("G1")->front().lease, "");
 }
 
+TEST_F(ObservationTest, ProcessInAJobsControlGroupSaysSo) {
+  evidence_.gpu_users.at(20)->in_job = true;
+  const auto seen = sight(snapshot_of({gpu("G1", {process(20), process(11)})}));
+  EXPECT_TRUE(seen.processes_by_gpu.at("G1")->at(0).in_job);
+  EXPECT_FALSE(seen.processes_by_gpu.at("G1")->at(1).in_job);
+}
+
 TEST_F(ObservationTest, HasEveryLivingProcessOfALease) {
   EXPECT_THAT(sight(snapshot_of({})).alive_by_lease,
               ElementsAre(Pair("a", UnorderedElementsAre(lease::ProcessKey{10, kStartedAt},

@@ -55,6 +55,7 @@ struct ObservedProcess {
   std::uint32_t uid = 0;                  // unless it is unknown
   std::string command = {};
   std::optional<std::int64_t> memory_bytes = {};
+  bool in_job = false;  // its control group is of a job or pod, which may have no lease
 
   friend bool operator==(const ObservedProcess&, const ObservedProcess&) = default;
 };

@@ -204,7 +204,9 @@ GpuUser gpu_user_of(ProcessView view, const MakerLookup& maker_of) {
     traits.container = Container{*group, maker_of(*group)};
   }
   traits.is_container_init = traits.container && view.is_namespace_init;
-  return {view.process, view.parent, std::move(view.command), std::move(traits), view.in_kernel};
+  const CgroupInfo groups = cgroup_info_of(view.cgroup, maker_of);
+  return {view.process,      view.parent,    std::move(view.command),
+          std::move(traits), view.in_kernel, groups.pod || groups.slurm_job};
 }
 
 Result<GpuUser> read_gpu_user(const std::string& proc_root, std::uint32_t pid,

@@ -70,6 +70,7 @@ struct GpuUser {
   std::string command = {};
   ProcessTraits traits = {};  // without its mark, until that is read
   bool in_kernel = false;     // waits inside the kernel, and its memory cannot be read
+  bool in_job = false;        // its control group is that of a Slurm job or a Kubernetes pod
 
   friend bool operator==(const GpuUser&, const GpuUser&) = default;
 };

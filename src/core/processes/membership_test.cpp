@@ -242,5 +242,18 @@ TEST(Membership, ProcessNewerThanTableBelongsThroughParent) {
   EXPECT_EQ(Membership(leases, evidence).contains(0, user(40, 10, 9)), true);
 }
 
+TEST(GpuUser, ControlGroupOfAJobOrPodIsRecognized) {
+  const auto in_job = [](std::string path, std::uint32_t maker) {
+    ProcessView view;
+    view.cgroup = "0::" + path + "\n";
+    return gpu_user_of(std::move(view), [maker](const Group&) { return std::optional(maker); })
+        .in_job;
+  };
+  const std::string job = "/system.slice/slurmstepd.scope/job_17/step_0/user/task_0";
+  EXPECT_TRUE(in_job(job, kRootUid));
+  EXPECT_FALSE(in_job(job, 1000)) << "any user may name a group so";
+  EXPECT_FALSE(in_job("/user.slice/user-1000.slice/session-3.scope", kRootUid));
+}
+
 }  // namespace
 }  // namespace gpuyard::processes
