@@ -2082,7 +2082,7 @@ class Squatter(Model):
     command: str
     memory_bytes: Optional[int]
     age_s: Optional[float]
-    # Command that gives the process a lease.
+    # Command that gives the process a lease, or ends it where an allocator has the GPUs.
     resolve: str
 
     _shape: ClassVar[Shape] = (

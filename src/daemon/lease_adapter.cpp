@@ -94,12 +94,15 @@ void LeaseAdapter::record_unleased_process(const DeviceId& gpu, const lease::Obs
   if (known != leases_.gpus().gpus().end()) event.index = known->second.info.index;
   event.kind = "squatter";
   event.severity = EventSeverity::warn;
+  const auto allocator = leases_.gpus().allocator();
+  const std::string remedy =
+      allocator ? fmt::format("it belongs to no {} of {}", lease::words_of(*allocator).job,
+                              lease::words_of(*allocator).name)
+                : fmt::format("to lease the GPU: `gpuyard lease adopt --pid {}`", one.pid);
   event.text = fmt::format(
-      "PID {} ({}) of UID {} uses the GPU without a lease{}; to lease the GPU: "
-      "`gpuyard lease adopt --pid {}`",
-      one.pid, one.command, one.uid,
+      "PID {} ({}) of UID {} uses the GPU without a lease{}; {}", one.pid, one.command, one.uid,
       one.memory_bytes ? fmt::format(", with {:.1f} GiB", lease::to_gib(*one.memory_bytes)) : "",
-      one.pid);
+      remedy);
   event_log_.add(std::move(event));
 }
 

@@ -62,6 +62,7 @@ lease::PoolGpu pool_gpu(const DeviceState& device, std::optional<unsigned> cliqu
       gpu.withheld = std::move(fitness.word);
       gpu.text = std::move(fitness.why);
   }
+  gpu.is_split = integer_reading(device, Metric::mig_mode).value_or(0) != 0;
   gpu.reports_memory =
       !is_unsupported(device, Metric::memory_total) && !is_unsupported(device, Metric::memory_free);
   const auto& list = device.sample.processes();

@@ -95,12 +95,19 @@ std::optional<Cordon> GpuPool::cordon_of(const DeviceId& gpu) const {
 }
 
 void GpuPool::observe_only(Allocator allocator) {
-  allocator_ = allocator;
+  if (!std::exchange(allocator_, allocator)) forget_unleased();
+}
+
+void GpuPool::forget_unleased() {
   unleased_processes_.clear();
+  unleased_uses_.clear();
+  listed_.clear();
 }
 
 void GpuPool::stop_observing() {
   allocator_.reset();
+  has_report_ = false;
+  forget_unleased();
   observed_.clear();
 }
 
@@ -158,28 +165,49 @@ std::vector<ObservedProcess> GpuPool::observe(const DeviceId& gpu, const Observa
     if (list->empty() && !is_leased(gpu)) idle_bytes_[gpu] = *used->second;
     update_used_bytes(gpu, *used->second);
   }
-  if (is_observe_only()) return {};
+  if (!knows_unleased()) return {};
   std::vector<ObservedProcess> unleased;
-  std::ranges::copy_if(*list, std::back_inserter(unleased), [](const ObservedProcess& one) {
-    return one.attribution != ObservedProcess::Attribution::member;
-  });
+  const bool is_split = pool_gpu != gpus_.end() && pool_gpu->second.is_split;
+  if (!is_observe_only() || !is_split) {
+    std::ranges::copy_if(*list, std::back_inserter(unleased),
+                         [&](const ObservedProcess& one) { return is_unleased(one); });
+  }
   return update_unleased(gpu, std::move(unleased), now);
+}
+
+// A process that cannot be seen withholds a GPU from leasing. An allocator's GPU is not leased, and
+// such a process may be of any job.
+bool GpuPool::is_unleased(const ObservedProcess& process) const {
+  using enum ObservedProcess::Attribution;
+  if (!is_observe_only()) return process.attribution != member;
+  return process.attribution == outsider && process.started && !process.in_job;
+}
+
+void GpuPool::remove_recent(const DeviceId& gpu, std::vector<ObservedProcess>& unleased,
+                            TimePoint now) const {
+  const auto& uses = unleased_uses_.at(gpu);
+  std::erase_if(unleased, [&](const ObservedProcess& one) {
+    return now - uses.at({one.pid, *one.started}).since < kReportDelay;
+  });
 }
 
 std::vector<ObservedProcess> GpuPool::update_unleased(const DeviceId& gpu,
                                                       std::vector<ObservedProcess> unleased,
                                                       TimePoint now) {
-  const bool first = listed_.insert(gpu).second;
+  // A job that began without a daemon is known once its allocator reports it, so the time before
+  // does not count against its processes.
+  const bool first = listed_.insert(gpu).second && !is_observe_only();
   auto& known = unleased_uses_[gpu];
   for (const ObservedProcess& one : unleased) {
     if (!one.started) continue;
     const UnleasedUse new_use{first ? *one.started : now, now};
     UnleasedUse& use = known.try_emplace({one.pid, *one.started}, new_use).first->second;
-    if (is_leased(gpu)) use.since = now;
+    if (is_leased(gpu) && !is_observe_only()) use.since = now;
     use.last_seen_at = now;
   }
   std::erase_if(known,
                 [&](const auto& one) { return now - one.second.last_seen_at > kMissingGrace; });
+  if (is_observe_only()) remove_recent(gpu, unleased, now);
   const auto before = std::exchange(unleased_processes_[gpu], std::move(unleased));
   std::vector<ObservedProcess> newcomers;
   for (const ObservedProcess& one : unleased_processes_[gpu]) {

@@ -34,6 +34,7 @@ struct PoolGpu {
   // Why it may not be leased: "lost", "mig_enabled", kUnknown, ...; "" if it may.
   std::string withheld = {};
   std::string text = {};  // the same as a sentence
+  bool is_split = false;  // in MIG mode: its processes share it on purpose
   std::optional<std::int64_t> total_bytes = {};
   std::optional<std::int64_t> free_bytes = {};
   bool reports_memory = true;       // false: the GPU has no such reading
@@ -52,6 +53,10 @@ class GpuPool {
   // A driver itself uses less than a GPU's memory divided by this. More memory, beyond drawing,
   // means a process, listed or not: a container does not see its neighbours' processes.
   static constexpr std::int64_t kIdleMemoryDivisor = 10;
+
+  // Where an allocator has the GPUs, a process without a lease counts as unleased after this time:
+  // the report of its job may come later than the process.
+  static constexpr Duration kReportDelay = std::chrono::seconds(30);
 
   explicit GpuPool(Scheduler& scheduler) : scheduler_(scheduler) {}
 
@@ -75,8 +80,13 @@ class GpuPool {
   // Leases the GPU although it is withheld for this word, kUnknown or kInUse, until it is withheld
   // for no reason or for another one.
   void override_withholding(const DeviceId& gpu, const std::string& word);
-  // Leases no GPU from now on, and treats no process as unleased: this allocator has the GPUs.
+  // Leases no GPU from now on: this allocator has the GPUs. No process is unleased before
+  // record_report().
   void observe_only(Allocator);
+  // The allocator has reported since the daemon's start: what it gave to no job is known.
+  void record_report() { has_report_ = true; }
+  // Whether unleased_processes() can be complete.
+  bool knows_unleased() const { return !is_observe_only() || has_report_; }
   bool is_observe_only() const { return allocator_.has_value(); }
   // Returns the one that has the GPUs; nothing while gpuyard leases them.
   std::optional<Allocator> allocator() const { return allocator_; }
@@ -125,8 +135,13 @@ class GpuPool {
   };
 
   void assign_slot(const PoolGpu&);
+  void forget_unleased();
   // Updates the used memory, drawing excluded, which may be newer than that of update_gpus().
   void update_used_bytes(const DeviceId&, std::int64_t used_bytes);
+  // Whether the process needs a lease and has none.
+  bool is_unleased(const ObservedProcess&) const;
+  // Removes processes that an allocator may still report.
+  void remove_recent(const DeviceId&, std::vector<ObservedProcess>&, TimePoint now) const;
   std::vector<ObservedProcess> update_unleased(const DeviceId&,
                                                std::vector<ObservedProcess> unleased,
                                                TimePoint now);
@@ -154,6 +169,7 @@ class GpuPool {
   std::vector<std::string> inventory_;  // at the last update_inventory()
   bool is_complete_ = false;
   std::optional<Allocator> allocator_;
+  bool has_report_ = false;  // of the allocator
 };
 
 }  // namespace gpuyard::lease

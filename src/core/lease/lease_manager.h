@@ -167,10 +167,10 @@ class LeaseManager {
   // Whether the lease drains because of a process or memory that was seen; if not, it may be
   // unknown what is left.
   bool has_leftover(std::string_view id) const { return with_leftover_.contains(id); }
-  // The allocator has the GPUs from now on, unless the policy sets the mode. Of several allocators,
-  // messages name the last one.
-  void observe_only(Allocator);
-  // Lets gpuyard lease the GPUs again, until observe_only(). Errors: conflict (the mode is
+  // The allocator has reported: it has the GPUs from now on, unless the policy sets the mode. Of
+  // several allocators, messages name the last one.
+  void accept_report(Allocator);
+  // Lets gpuyard lease the GPUs again, until accept_report(). Errors: conflict (the mode is
   // configured, or a job holds GPUs), unavailable.
   void stop_observing(const OnDone&);
   void cordon(const Caller&, const std::vector<DeviceId>&, const std::string& reason,
@@ -296,6 +296,7 @@ class LeaseManager {
   std::optional<Error> change_error() const;
   // The error while an external allocator has the GPUs, with advice for a claim of `gpus` GPUs; 0:
   // without.
+  void observe_only(Allocator);
   std::optional<Error> observe_only_error(std::size_t gpus = 0) const;
   void cancel_waiting();
   std::string new_job_id(const std::string& name) const;

@@ -30,6 +30,11 @@ Error allocated_error(Allocator allocator, std::size_t gpus) {
 
 }  // namespace
 
+void LeaseManager::accept_report(Allocator allocator) {
+  gpus_.record_report();
+  observe_only(allocator);
+}
+
 void LeaseManager::observe_only(Allocator allocator) {
   if (policy_.mode == GrantMode::grant || gpus_.allocator() == allocator) return;
   const bool observed_before = gpus_.is_observe_only();
@@ -107,7 +112,7 @@ std::string LeaseManager::new_job_id(const std::string& name) const {
 void LeaseManager::begin_job(const Caller& caller, const ExternalJob& job,
                              const OnLease& on_lease) {
   if (auto why = claim_error()) return refuse(*why, on_lease);
-  observe_only(job.allocator);
+  accept_report(job.allocator);
   const AllocatorWords words = words_of(job.allocator);
   GpuSet wanted;
   for (const DeviceId& gpu : job.gpus) {
@@ -165,6 +170,7 @@ void LeaseManager::begin_job(const Caller& caller, const ExternalJob& job,
 
 void LeaseManager::end_job(const Caller& caller, const std::string& name, const OnLease& on_lease) {
   if (auto why = change_error()) return refuse(*why, on_lease);
+  gpus_.record_report();
   for (const auto& [ticket, id] : ids_by_ticket_) {
     const Lease* const lease = store_.find_latest(id);
     if (lease && job_of(*lease) == name) return release(caller, std::string(id), {}, on_lease);

@@ -13,6 +13,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::StartsWith;
 
 constexpr std::uint32_t kRoot = 1;  // the number of a process of root
@@ -137,11 +138,89 @@ TEST(Jobs, FirstJobSwitchesToObserveOnly) {
   fixture.leases->on_processes();
   fixture.loop.advance(seconds(1));
   EXPECT_EQ(fixture.leases->gpus().withheld_reason("GPU-0")->first, "observed");
-  EXPECT_TRUE(fixture.leases->gpus().unleased_processes().empty()) << "nobody is called a squatter";
+  EXPECT_TRUE(fixture.leases->gpus().unleased_processes().empty())
+      << "its job may still be reported";
   const auto adopted = fixture.result_of([&](const LeaseManager::OnLease& answer) {
     fixture.leases->adopt(fixture.observer.caller(kRoot), 66, "", answer);
   });
   EXPECT_EQ(adopted.error().code, Errc::conflict);
+}
+
+// The GPUs of a machine whose allocator has reported, with a process of no job on GPU-1.
+class UnleasedInObserveMode : public testing::Test {
+ protected:
+  UnleasedInObserveMode() {
+    fixture.observer.start(66, 2000);
+    fixture.observer.running.at(66).gpus = {"GPU-1"};
+  }
+  // The unleased processes of all GPUs after this time with observations, one a second.
+  std::vector<std::uint32_t> unleased_after(seconds time) {
+    for (seconds passed{0}; passed < time; ++passed) {
+      fixture.leases->on_processes();
+      fixture.loop.advance(seconds(1));
+    }
+    std::vector<std::uint32_t> pids;
+    for (const auto& [gpu, processes] : fixture.leases->gpus().unleased_processes()) {
+      for (const ObservedProcess& one : processes) pids.push_back(one.pid);
+    }
+    return pids;
+  }
+
+  JobFixture fixture{2, GrantMode::observe};
+};
+
+TEST_F(UnleasedInObserveMode, ProcessCountsOnlyAfterTheReportDelay) {
+  std::vector<std::uint32_t> told;
+  fixture.leases->set_on_unleased_process(
+      [&](const DeviceId&, const ObservedProcess& one) { told.push_back(one.pid); });
+  ASSERT_TRUE(fixture.begin_job("slurm-17", {"GPU-0"}));
+  EXPECT_THAT(unleased_after(seconds(25)), IsEmpty());
+  EXPECT_THAT(told, IsEmpty());
+  EXPECT_THAT(unleased_after(seconds(10)), ElementsAre(66U));
+  EXPECT_THAT(told, ElementsAre(66U)) << "one event";
+  EXPECT_EQ(fixture.leases->gpus().withheld_reason("GPU-1")->first, "observed");
+  fixture.observer.stop(66);
+  EXPECT_THAT(unleased_after(seconds(2)), IsEmpty());
+}
+
+TEST_F(UnleasedInObserveMode, NothingCountsBeforeTheAllocatorReports) {
+  EXPECT_THAT(unleased_after(seconds(120)), IsEmpty());
+  EXPECT_FALSE(fixture.leases->gpus().knows_unleased());
+  fixture.leases->accept_report(Allocator::slurm);
+  EXPECT_TRUE(fixture.leases->gpus().knows_unleased());
+  EXPECT_THAT(unleased_after(seconds(25)), IsEmpty()) << "the time before does not count";
+  EXPECT_THAT(unleased_after(seconds(10)), ElementsAre(66U));
+}
+
+TEST_F(UnleasedInObserveMode, LateReportOfItsJobCoversTheProcess) {
+  fixture.leases->accept_report(Allocator::slurm);
+  EXPECT_THAT(unleased_after(seconds(25)), IsEmpty());
+  ASSERT_TRUE(fixture.begin_job("slurm-17", {"GPU-1"}, 2000));
+  EXPECT_THAT(unleased_after(seconds(60)), IsEmpty());
+}
+
+TEST_F(UnleasedInObserveMode, ProcessOfAnotherUserOnAJobsGpuCounts) {
+  ASSERT_TRUE(fixture.begin_job("slurm-17", {"GPU-1"}, 1000));
+  EXPECT_THAT(unleased_after(seconds(35)), ElementsAre(66U));
+}
+
+TEST_F(UnleasedInObserveMode, ProcessOfAJobOrPodWithoutALeaseDoesNotCount) {
+  fixture.observer.running.at(66).in_job = true;
+  fixture.leases->accept_report(Allocator::kubernetes);
+  EXPECT_THAT(unleased_after(seconds(60)), IsEmpty());
+}
+
+TEST_F(UnleasedInObserveMode, InvisibleProcessDoesNotCount) {
+  fixture.observer.running.at(66).visible = false;
+  fixture.leases->accept_report(Allocator::slurm);
+  EXPECT_THAT(unleased_after(seconds(60)), IsEmpty());
+}
+
+TEST_F(UnleasedInObserveMode, ProcessOnASplitGpuDoesNotCount) {
+  fixture.fleet[1].is_split = true;
+  fixture.leases->on_gpus(fixture.fleet);
+  fixture.leases->accept_report(Allocator::slurm);
+  EXPECT_THAT(unleased_after(seconds(60)), IsEmpty());
 }
 
 TEST(Jobs, ObserveOnlyCancelsWaitingClaimsWithReason) {
@@ -149,7 +228,7 @@ TEST(Jobs, ObserveOnlyCancelsWaitingClaimsWithReason) {
   fixture.observer.start(11);
   ASSERT_TRUE(fixture.claim(10, "a"));
   ASSERT_TRUE(fixture.claim(11, "b"));
-  fixture.leases->observe_only(Allocator::slurm);
+  fixture.leases->accept_report(Allocator::slurm);
   fixture.loop.run_posted();
   EXPECT_EQ(fixture.state("a"), LeaseState::held) << "who has a GPU keeps it";
   EXPECT_EQ(fixture.leases->find("b")->end_reason, EndReason::cancelled);
@@ -159,8 +238,8 @@ TEST(Jobs, ObserveOnlyCancelsWaitingClaimsWithReason) {
 
 TEST(Jobs, MessagesNameTheAllocatorThatReportedLast) {
   JobFixture fixture(1);
-  fixture.leases->observe_only(Allocator::slurm);
-  fixture.leases->observe_only(Allocator::kubernetes);
+  fixture.leases->accept_report(Allocator::slurm);
+  fixture.leases->accept_report(Allocator::kubernetes);
   const auto refused = fixture.claim(10, "a");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::conflict);
@@ -169,7 +248,7 @@ TEST(Jobs, MessagesNameTheAllocatorThatReportedLast) {
   EXPECT_EQ(refused.error().hint, "");
   EXPECT_EQ(fixture.leases->gpus().withheld_reason("GPU-0")->second,
             "allocated by Kubernetes; gpuyard only observes it");
-  fixture.leases->observe_only(Allocator::slurm);
+  fixture.leases->accept_report(Allocator::slurm);
   EXPECT_THAT(fixture.claim(10, "a").error().message, StartsWith("Slurm allocates the GPUs"));
 }
 
@@ -216,7 +295,7 @@ TEST(Jobs, GpusAreLeasedAgainOnceAllocatorIsForgotten) {
   fixture.begin();
   fixture.loop.advance(seconds(1));
   EXPECT_FALSE(fixture.leases->gpus().is_observe_only()) << "no job is left in the journal";
-  fixture.leases->observe_only(Allocator::slurm);
+  fixture.leases->accept_report(Allocator::slurm);
   EXPECT_TRUE(fixture.leases->gpus().is_observe_only()) << "after the next hook";
 }
 

@@ -182,6 +182,22 @@ std::string adopt_command(const Context& context, const lease::ObservedProcess& 
               : fmt::format("sudo -u '#{}' {}", process.uid, adopt);
 }
 
+// Returns the command that gives the process a lease or, where an allocator has the GPUs, ends it.
+std::string resolve_command(const Context& context, const lease::ObservedProcess& process,
+                            const Viewer& viewer) {
+  const auto allocator = context.leases.gpus().allocator();
+  if (!allocator) return adopt_command(context, process, viewer);
+  const std::string kill =
+      fmt::format("{}kill {}", viewer.uid == process.uid ? "" : "sudo ", process.pid);
+  switch (*allocator) {
+    case lease::Allocator::slurm:
+      return fmt::format("{}  # if `scontrol pidinfo {}` names no job", kill, process.pid);
+    case lease::Allocator::kubernetes:
+      return kill + "  # its work needs a pod that requests the GPU";
+  }
+  return kill;
+}
+
 protocol::UnleasedProcess unleased_process_of(const Context& context, const DeviceId& gpu,
                                               const lease::ObservedProcess& process,
                                               const Viewer& viewer) {
@@ -197,7 +213,7 @@ protocol::UnleasedProcess unleased_process_of(const Context& context, const Devi
     const Duration age = context.loop.now() - *process.started;
     view.age_s = std::chrono::duration<double>(std::max(age, Duration::zero())).count();
   }
-  view.resolve = adopt_command(context, process, viewer);
+  view.resolve = resolve_command(context, process, viewer);
   return view;
 }
 

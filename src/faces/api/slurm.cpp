@@ -81,7 +81,7 @@ void check_slurm(Context& context, const RouteCall& call, const NoParams&,
                  const protocol::SlurmCheck& body, const Responder<SlurmNode>& respond) {
   if (body.trouble) context.slurm_error = *body.trouble;
   const bool before = context.leases.gpus().is_observe_only();
-  context.leases.observe_only(lease::Allocator::slurm);
+  context.leases.accept_report(lease::Allocator::slurm);
   report_observe_only(context, call, before);
   respond(node_of(context));
 }

@@ -178,11 +178,14 @@ struct UnleasedProcess {
   std::string command;
   std::optional<std::int64_t> memory_bytes;
   std::optional<double> age_s;
-  std::string resolve;  // the command that makes it a lease
+  std::string resolve;  // command, see below
 };
 BOOST_DESCRIBE_STRUCT(UnleasedProcess, (),
                       (pid, index, uuid, uid, user, command, memory_bytes, age_s, resolve))
-GPUYARD_ABOUT(UnleasedProcess, {"resolve", "Command that gives the process a lease."})
+GPUYARD_ABOUT(
+    UnleasedProcess,
+    {"resolve",
+     "Command that gives the process a lease, or ends it where an allocator has the GPUs."})
 
 // A GPU that is withheld now, and why.
 struct WithheldGpu {
