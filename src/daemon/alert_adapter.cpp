@@ -31,10 +31,19 @@ std::optional<double> free_percent(const std::string& directory) {
   return 100.0 * static_cast<double>(disk.f_bavail) / static_cast<double>(disk.f_blocks);
 }
 
-std::size_t unleased_count(const std::vector<lease::ObservedProcess>& observed) {
-  return static_cast<std::size_t>(std::ranges::count(observed,
-                                                     lease::ObservedProcess::Attribution::outsider,
-                                                     &lease::ObservedProcess::attribution));
+// Adds the processes that can be seen, of which a message names the first ones.
+void add_unleased(const std::vector<lease::ObservedProcess>& observed, andon::LeaseFacts& facts) {
+  constexpr std::size_t kMaxNamed = 3;
+  std::vector<std::string> named;
+  std::size_t count = 0;
+  for (const lease::ObservedProcess& one : observed) {
+    if (one.attribution != lease::ObservedProcess::Attribution::outsider) continue;
+    if (++count > kMaxNamed) continue;
+    named.push_back(fmt::format("PID {} ({}) of UID {}", one.pid, one.command, one.uid));
+  }
+  if (count > kMaxNamed) named.push_back(fmt::format("{} more", count - kMaxNamed));
+  facts.unleased_processes = count;
+  if (count > 0) facts.unleased_text = fmt::format("({})", fmt::join(named, ", "));
 }
 
 }  // namespace
@@ -164,13 +173,18 @@ void AlertAdapter::on_snapshot(const Snapshot& snapshot) {
 
 std::map<DeviceId, andon::LeaseFacts> AlertAdapter::lease_facts(const Snapshot& snapshot) const {
   std::map<DeviceId, andon::LeaseFacts> facts;
-  // If no GPU was ever leased, there are no unleased processes, only users.
-  if (leases_.grant_error() || leases_.last_fence() == 0) return facts;
-  const auto& unleased = leases_.gpus().unleased_processes();
+  const lease::GpuPool& pool = leases_.gpus();
+  // If no GPU was ever leased or allocated, there are no unleased processes, only users.
+  const bool has_only_users = leases_.last_fence() == 0 && !pool.is_observe_only();
+  if (leases_.grant_error() || has_only_users) return facts;
+  const auto& unleased = pool.unleased_processes();
   for (const DeviceState& device : snapshot.devices) {
+    andon::LeaseFacts& gpu = facts[device.info.id];
+    gpu.leased = leases_.is_leased(device.info.id);
+    if (!pool.knows_unleased()) continue;
     const auto found = unleased.find(device.info.id);
-    facts[device.info.id] = {leases_.is_leased(device.info.id),
-                             found != unleased.end() ? unleased_count(found->second) : 0};
+    add_unleased(found != unleased.end() ? found->second : std::vector<lease::ObservedProcess>(),
+                 gpu);
   }
   return facts;
 }

@@ -1,6 +1,7 @@
 """Leases of Kubernetes' pods, as an agent reports them: what they use, and when they end."""
 
 import subprocess
+import time
 
 import pytest
 
@@ -114,3 +115,29 @@ def test_no_lease_of_a_pod_ends_while_a_process_is_on_its_gpu(daemon, world, tmp
     wait_until(lambda: not pods(yard), "the end of the lease")
     assert gone(yard, TRAINER)["ending"] == "released"
     assert yard.get(f"{PODS}/default/another", unix=True, method="DELETE").status == 404
+
+
+def squatters(yard):
+    answer = yard.get("/api/gpu/alerts").json()
+    return [one for one in answer["alerts"] if one["rule"] == "squatter"]
+
+
+def test_process_of_no_pod_is_an_alert_after_a_minute(daemon, world):
+    world.start("--gpus", "2", "--load", "idle")
+    yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
+    with subprocess.Popen(["sleep", "600"]) as stray:
+        try:
+            world.attach(1, stray.pid)
+            report(yard, TRAINER, world.uuid(0))
+            time.sleep(50)
+            assert not squatters(yard)
+            alert, = wait_until(lambda: squatters(yard), "the alert")
+            assert alert["gpu"]["index"] == 1 and alert["level"] == "warning"
+            assert f"(PID {stray.pid} (sleep) of UID " in alert["message"]
+            named, = yard.get("/api/gpu/queue", unix=True).json()["squatters"]
+            assert named["pid"] == stray.pid and named["resolve"].startswith(f"kill {stray.pid}  # ")
+            withheld = {one["index"]: one["why"] for one in yard.get("/api/gpu/queue").json()["withheld"]}
+            assert withheld[1] == "observed", "it warns only"
+        finally:
+            stray.kill()
+    wait_until(lambda: not squatters(yard), "the end of the alert")

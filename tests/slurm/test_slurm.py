@@ -221,7 +221,7 @@ def test_leases_only_observe(cluster, record_property):
         refused = node.gpuyard(*words)
         assert refused.returncode == 7 and "Slurm allocates the GPUs" in refused.stderr, words
         assert "srun" in refused.stderr
-    # A process on a GPU outside its job is not an unleased process.
+    # A process on a GPU outside its job is not an unleased process before half a minute has passed.
     with running(node, gpus=0, command="echo $$; exec sleep 1000", user="bob") as job:
         pid = int(started(cluster, job))
         node.world.attach(3, pid)

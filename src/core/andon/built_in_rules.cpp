@@ -311,8 +311,8 @@ at = 1
 hold_s = 30
 clear_hold_s = 10
 severity = 45
-message = "Processes without a lease on GPU {gpu}: {value}"
-advice = "List the processes with `gpuyard queue`, which prints the command that leases their GPU."
+message = "Processes without a lease on GPU {gpu}: {value} {processes}"
+advice = "`gpuyard queue` lists the processes, each with the command that leases its GPU. Where Slurm or Kubernetes allocates the GPUs, the work needs a job or a pod of its own: ask its user to end it, or run `kill PID`; `scontrol pidinfo PID` names the Slurm job of a process."
 
 [rule.driver-down]
 on = "driver_down"

@@ -187,8 +187,10 @@ GpuFacts FactCollector::collect_gpu(const DeviceState& device, const LeaseFacts&
   signals[Signal::stale] = stale(device, now);
   // A GPU that is split into instances is never leased, so none of its processes is unleased.
   const bool split = number(device.sample, Metric::mig_mode).value_or(0) != 0;
-  if (lease.unleased_processes && !split)
+  if (lease.unleased_processes && !split) {
     signals[Signal::unleased_processes] = static_cast<double>(*lease.unleased_processes);
+    gpu.unleased = lease.unleased_text;
+  }
   update_idle(device, lease, signals, now);
   if (device.condition != DeviceCondition::responsive) return gpu;
   const Sample& sample = device.sample;
@@ -233,7 +235,7 @@ Facts FactCollector::collect(const Snapshot& snapshot, const std::map<DeviceId, 
     } else {
       idle_[device.info.id].in_use.update(std::nullopt, now);
       idle_[device.info.id].leased.update(std::nullopt, now);
-      facts.gpus.push_back({device.info, {}, {}, nullptr});  // the GPU was not read
+      facts.gpus.push_back({.info = device.info, .signals = {}});  // the GPU was not read
     }
   }
   std::erase_if(idle_, [&](const auto& one) { return present.count(one.first) == 0; });

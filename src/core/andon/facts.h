@@ -17,7 +17,8 @@ namespace gpuyard::andon {
 struct GpuFacts {
   DeviceInfo info;
   Signals signals;
-  std::string why = {};  // what is wrong with its health or condition, as a sentence; or ""
+  std::string why = {};       // what is wrong with its health or condition, as a sentence; or ""
+  std::string unleased = {};  // its unleased processes, as LeaseFacts names them; or ""
   // Null while the GPU does not answer, because its last readings are outdated. Lives as long as
   // the snapshot.
   const Sample* sample = nullptr;
@@ -33,6 +34,7 @@ struct Facts {
 struct LeaseFacts {
   std::optional<bool> leased = {};
   std::optional<std::size_t> unleased_processes = {};
+  std::string unleased_text = {};  // names them: "(PID 17 (python) of UID 1000)"
 };
 
 // Remembers what one snapshot does not show: since when a GPU is idle, and which of its NVLinks

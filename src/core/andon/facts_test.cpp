@@ -217,6 +217,13 @@ TEST_F(FactCollectorTest, RecoveryOfTheGpuIsNeededOnlyIfKnown) {
   EXPECT_EQ(signal_value(Signal::recovery_needed), std::nullopt) << "read before it hung";
 }
 
+TEST_F(FactCollectorTest, UnleasedProcessesOfASplitGpuAreUnknown) {
+  lease_.unleased_processes = 1;
+  EXPECT_EQ(signal_value(Signal::unleased_processes), 1);
+  set(Metric::mig_mode, 1);
+  EXPECT_EQ(signal_value(Signal::unleased_processes), std::nullopt);
+}
+
 TEST_F(FactCollectorTest, NvlinksDownAfterUpAreCounted) {
   const auto link = [&](std::uint16_t number, std::int64_t up) {
     gpu().sample.set({Metric::nvlink_active, number, {}, up});

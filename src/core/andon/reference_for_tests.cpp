@@ -238,6 +238,9 @@ std::string_view help_of_placeholder(std::string_view name) {
   if (name == "why") return "Why the GPU is unhealthy or does not respond.";
   if (name == "recovery")
     return "With on = \"recovery_needed\": the recovery that has this number.";
+  if (name == "processes") {
+    return "Processes on the GPU that have no lease; at most three are named.";
+  }
   return "";
 }
 
@@ -251,6 +254,7 @@ std::string placeholders() {
   for (const std::string_view name : kPlaceholders) {
     rule.message = fmt::format("{{{}}}", name);
     if (name == "recovery") moment.value = 1;
+    if (name == "processes") moment.processes = "(PID 4711 (python) of UID 1000)";
     text += fmt::format("| `{}` | {} | {} |\n", rule.message, message_of(rule, moment),
                         help_of_placeholder(name));
   }

@@ -54,6 +54,7 @@ std::string placeholder_text(std::string_view word, const Rule& rule, const Mess
   if (word == "xid") return values.xid ? std::to_string(*values.xid) : "?";
   if (word == "why") return values.why.empty() ? "reason unknown" : values.why;
   if (word == "meaning") return meaning_of(values);
+  if (word == "processes") return values.processes;
   if (word == "recovery") {
     const std::string_view recovery = recovery_text(values.value);
     return recovery.empty() ? "an unknown recovery" : std::string(recovery);

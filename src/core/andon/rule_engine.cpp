@@ -84,8 +84,9 @@ void update_texts(Alert& alert, const Rule& rule, double value, const GpuFacts* 
   alert.severity = rule.severity_of(value);
   const std::string name = spoken_name(alert.gpu, alert.index, !displaced);
   alert.advice = fill_in_gpu(rule.advice, name);
-  alert.message = message_of(rule, {name, alert.gpu_name, value, alert.xid,
-                                    gpu != nullptr ? gpu->why : std::string(), alert.driver_text});
+  alert.message = message_of(
+      rule, {name, alert.gpu_name, value, alert.xid, gpu != nullptr ? gpu->why : std::string(),
+             alert.driver_text, gpu != nullptr ? gpu->unleased : std::string()});
 }
 
 void set_gpu(Alert& alert, const GpuFacts* gpu) {
@@ -320,6 +321,7 @@ void RuleEngine::fire(const Rule& rule, RuleState& state, const GpuFacts* gpu, b
   alert.number = ++last_number_;
   alert.rule = rule.name;
   set_gpu(alert, gpu);
+  if (gpu != nullptr) state.unleased = gpu->unleased;
   alert.xid = state.event_window.last_xid();
   alert.driver_text = state.event_window.last_text();
   state.text_changed = false;
@@ -345,11 +347,14 @@ void RuleEngine::refresh(const Rule& rule, RuleState& state, const GpuFacts* gpu
                            std::holds_alternative<MetricSource>(rule.source) &&
                            is_about_memory_errors(rule, alert);
   state.renotify = state.renotify || more_errors;
-  const bool same = alert.value == state.value && !moved && !state.renotify && !state.text_changed;
+  const bool others = gpu != nullptr && state.unleased != gpu->unleased;
+  const bool same =
+      alert.value == state.value && !moved && !others && !state.renotify && !state.text_changed;
   // Between the two levels, and while it clears, the alert keeps its last severity.
   if (same || (!rule.is_reached(state.value) && !moved)) return;
   const AlertLevel before = level_of(alert.severity);
   set_gpu(alert, gpu);
+  if (gpu != nullptr) state.unleased = gpu->unleased;
   if (state.event_window.last_xid()) {
     alert.xid = state.event_window.last_xid();
     alert.driver_text = state.event_window.last_text();

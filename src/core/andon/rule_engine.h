@@ -124,6 +124,7 @@ class RuleEngine {
     bool renotify = false;                      // sinks are to be notified of the alert again
     bool text_changed = false;                  // the driver's text came after the alert
     bool index_reused = false;                  // is_index_reused(), as the message has it
+    std::string unleased;                       // GpuFacts::unleased, as the message has it
     CounterWindow counter_window;
     EventWindow event_window;
   };

@@ -298,6 +298,25 @@ TEST(RuleEngine, MissingGpuFiresUntilTakenOut) {
   EXPECT_TRUE(run.engine.firing_alerts().empty());
 }
 
+TEST(RuleEngine, UnleasedProcessesAreNamedAsTheyChange) {
+  EngineRun run(built_in_rules());
+  Facts facts;
+  facts.gpus.push_back(gpu_facts(0));
+  facts.gpus[0].signals[Signal::unleased_processes] = 1;
+  facts.gpus[0].unleased = "(PID 17 (python) of UID 1000)";
+  EXPECT_TRUE(run.stay(facts, 30).empty()) << "before the hold";
+  ASSERT_EQ(run.tick(facts).size(), 1U);
+  EXPECT_EQ(messages(run.engine),
+            std::vector<std::string>{
+                "Processes without a lease on GPU 0: 1 (PID 17 (python) of UID 1000)"});
+  EXPECT_FALSE(find_rule(built_in_rules(), "squatter")->quarantine);
+  facts.gpus[0].unleased = "(PID 18 (python) of UID 1000)";
+  EXPECT_TRUE(run.tick(facts).empty()) << "the same alert";
+  EXPECT_EQ(messages(run.engine),
+            std::vector<std::string>{
+                "Processes without a lease on GPU 0: 1 (PID 18 (python) of UID 1000)"});
+}
+
 TEST(RuleEngine, RecoveryAlertNamesTheRequestThatIsInEffect) {
   EngineRun run(built_in_rules());
   Facts facts;

@@ -52,9 +52,11 @@ constexpr std::array kSignalRows = {
         Signal::recovery_needed, "recovery_needed", false,
         "Number of the recovery that the driver requests for the GPU; 0 for none, and for one "
         "that concerns its IMEX domain alone; unknown for a number that gpuyard does not know."},
-    SignalRow{Signal::unleased_processes, "squatters", false,
-              "Processes on the GPU that belong to no lease of it; unknown while leasing is "
-              "unavailable."},
+    SignalRow{
+        Signal::unleased_processes, "squatters", false,
+        "Processes on the GPU that belong to no lease of it; unknown while leasing is "
+        "unavailable. Where Slurm or Kubernetes allocates the GPUs: those of no job or pod for "
+        "30 s; unknown until it has reported."},
     SignalRow{Signal::driver_down, "driver_down", kOfNode, "1 while no driver is available."},
     SignalRow{Signal::gpus, "gpus", kOfNode,
               "Number of GPUs that the driver lists; unknown without a driver."},
