@@ -148,8 +148,8 @@ class KubeReconciler : public testing::Test {
     pass(seconds(1));
     reconciler_->run_round(report_, false);
   }
-  void run_seconds(int seconds) {
-    for (int second = 0; second < seconds; ++second) run_second();
+  void run_seconds(int count) {
+    for (int second = 0; second < count; ++second) run_second();
   }
   // The GPUs are those of a device plugin, and none has a slice.
   void offer_by_plugin() {

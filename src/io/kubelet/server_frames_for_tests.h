@@ -38,7 +38,8 @@ using HeaderList = std::vector<std::pair<std::string, std::string>>;
 inline std::string headers_frame(std::uint8_t flags, const HeaderList& headers) {
   std::string block;
   for (const auto& [name, value] : headers) {
-    block += '\0' + big_endian(name.size(), 1) + name + big_endian(value.size(), 1) + value;
+    block.append(1, '\0').append(big_endian(name.size(), 1)).append(name);
+    block.append(big_endian(value.size(), 1)).append(value);
   }
   return frame(kHeadersFrame, static_cast<std::uint8_t>(flags | kEndHeaders), 1, block);
 }
