@@ -34,8 +34,7 @@ constexpr std::string_view kLeaseColumns =
     "id, uid, state, ending, why, ticket, fence, passed, overdue, gpus, processes, boot_id, "
     "asked_ns, granted_ns, until_ns, asked_ms, granted_ms, let_go_ms, ended_ms, wanted_gpus, "
     "wanted_free_bytes, wanted_model, wanted_among, longest_ns, patience_ns, binding, ttl_ns, "
-    "note, "
-    "pod";
+    "note, pod";
 
 using Pairs = std::vector<std::vector<std::int64_t>>;
 
