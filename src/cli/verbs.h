@@ -371,6 +371,7 @@ struct KubeVerb {
   std::string memory;       // agent: a file; empty: it remembers nothing
   std::string socket;       // agent: empty: this machine's
   std::string kubelet;  // agent: a socket; empty: where a kubelet has it; "none": it is not asked
+  std::string pod;      // agent: its own, as NAMESPACE/NAME; empty: it runs in none
   bool json = false;
   ColorMode color = ColorMode::automatic;
 };

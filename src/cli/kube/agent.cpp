@@ -1,25 +1,27 @@
-// gpuyard kube agent: reads the daemon's verdicts each second, asks the kubelet now and then what
-// it offers, and makes the cluster know the GPUs' health.
+// gpuyard kube agent: reads the daemon's verdicts each second, asks the kubelet every few seconds,
+// makes the cluster know the GPUs' health and the daemon the pods that have GPUs.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <functional>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/identifiers.h"
 #include "base/log.h"
 #include "cli/kube/cluster.h"
 #include "cli/kube/kubelet.h"
+#include "cli/kube/node_daemon.h"
+#include "cli/kube/pod_reporter.h"
 #include "cli/kube/reconciler.h"
 #include "cli/kube/verbs.h"
-#include "cli/read/source_access.h"
 #include "cli/screen/output.h"
-#include "faces/client/daemon_client.h"
-#include "faces/protocol/routes.h"
 #include "io/kubelet/client.h"
 
 namespace gpuyard::cli::kube {
@@ -31,13 +33,13 @@ constexpr std::string_view kNoKubelet = "none";  // of --kubelet
 // Reads the verdicts, and keeps the last answer.
 class DaemonPoller {
  public:
-  explicit DaemonPoller(std::string socket) : socket_(std::move(socket)) {
+  explicit DaemonPoller(const NodeDaemon& daemon) : daemon_(daemon) {
     report_.answered_at = BootClock::now();
   }
 
   // Returns whether the daemon has answered.
   bool poll() {
-    auto verdicts = fetch();
+    auto verdicts = daemon_.fetch_verdicts();
     const bool too_old = !verdicts && verdicts.error().code == Errc::not_found;
     log_change(verdicts ? "" : verdicts.error().text());
     if (!verdicts && !too_old) return false;
@@ -49,16 +51,6 @@ class DaemonPoller {
   const DaemonReport& report() const { return report_; }
 
  private:
-  Result<protocol::GpuVerdicts> fetch() const {
-    const auto daemon = require_daemon(socket_, "no daemon is running on this machine");
-    if (!daemon) {
-      Error error = daemon.error();
-      if (error.code == Errc::not_found) error.code = Errc::unavailable;  // not an old daemon
-      return error;
-    }
-    return client::call(*daemon, protocol::kVerdict);
-  }
-
   void log_change(std::string error) {
     if (error == error_) return;
     if (error.empty()) {
@@ -69,7 +61,7 @@ class DaemonPoller {
     error_ = std::move(error);
   }
 
-  std::string socket_;
+  const NodeDaemon& daemon_;
   DaemonReport report_;
   std::string error_;  // of the last poll; empty: it was answered
 };
@@ -90,9 +82,18 @@ Moment now() {
   return {BootClock::now(), wall_now()};
 }
 
+Result<void> check_pod_name(const std::string& name) {
+  const std::size_t slash = name.find('/');
+  const bool is_one = slash != name.npos && slash > 0 && slash + 1 < name.size() &&
+                      name.find('/', slash + 1) == name.npos;
+  if (name.empty() || is_one) return {};
+  return Error{Errc::invalid, fmt::format("expected --pod NAMESPACE/NAME, got \"{}\"", name)};
+}
+
 }  // namespace
 
 int run_agent(const KubeVerb& verb) {
+  if (const auto named = check_pod_name(verb.pod); !named) return print_error(named.error());
   auto client = open_client(verb.kubeconfig);
   if (!client) return print_error(client.error());
   end_on_signals();
@@ -104,12 +105,16 @@ int run_agent(const KubeVerb& verb) {
   Kubelet kubelet(kubelet_socket(verb));
   Reconciler reconciler(settings, cluster, kubelet, file,
                         {now, [&] { return std::uniform_real_distribution<>()(generator); }});
-  DaemonPoller daemon(verb.socket);
+  NodeDaemon daemon(verb.socket);
+  DaemonPoller poller(daemon);
+  std::optional<PodReporter> pods;
+  if (verb.kubelet != kNoKubelet) pods.emplace(verb.pod, kubelet, daemon, &BootClock::now);
   log::info("keeping the condition {} of node {}", settings.condition_type, settings.node);
   auto next = std::chrono::steady_clock::now();
   while (true) {
-    const bool answered = daemon.poll();
-    reconciler.run_round(daemon.report(), answered);
+    const bool answered = poller.poll();
+    reconciler.run_round(poller.report(), answered);
+    if (pods) pods->run_round(cluster.seen().devices, answered);
     next = std::max(next + kPollInterval, std::chrono::steady_clock::now());
     std::this_thread::sleep_until(next);
   }

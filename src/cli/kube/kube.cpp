@@ -41,8 +41,8 @@ Options add_kube(Options program, KubeVerb& verb) {
   const Options kube = program.verb("kube", "Report the health of GPUs to Kubernetes");
   kube.requires_verb()
       .explain(
-          "The agent runs beside the daemon on each node. It sets a condition on its Node, and "
-          "taints the devices of GPUs that are bad or cordoned.")
+          "The agent runs beside the daemon on each node. It sets a condition on its Node, taints "
+          "the devices of GPUs that are bad or cordoned, and reports pods with GPUs to the daemon.")
       .example("gpuyard kube status --kubeconfig admin.json")
       .example("gpuyard kube agent --node n1", "In a pod of the node");
   const auto action = [&](KubeVerb::Action what, const char* name, const char* help) {
@@ -84,10 +84,14 @@ Options add_kube(Options program, KubeVerb& verb) {
   agent.option("--kubelet", verb.kubelet, "Socket of the kubelet's PodResources API, or none")
       .metavar("PATH")
       .default_is("/var/lib/kubelet/pod-resources/kubelet.sock");
+  agent.option("--pod", verb.pod, "Pod of the agent; the kubelet must list it to be believed")
+      .metavar("NAMESPACE/NAME")
+      .default_is("none: the kubelet must list any pod");
   agent
       .explain(
           "Runs until it is killed, beside the node's daemon. With --effect None it still sets the "
-          "condition and the Node's taint.")
+          "condition and the Node's taint. Pods with whole GPUs become leases of the daemon; from "
+          "the first one on, the daemon's leases only observe. With --kubelet none, no pod does.")
       .example("gpuyard kube agent --node n1 --memory /run/gpuyard-kube/memory.json")
       .example("gpuyard kube agent --node n1 --effect None", "Dry run for device taints");
   const Options status =

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/log.h"
 #include "io/kubelet/client.h"
 #include "io/kubelet/device_id.h"
@@ -9,30 +11,36 @@
 namespace gpuyard::cli::kube {
 
 Kubelet::Kubelet(std::string socket) : socket_(std::move(socket)) {
-  if (socket_.empty()) log::info("the kubelet is not asked which GPUs a device plugin offers");
+  if (!socket_.empty()) return;
+  log::info("the kubelet is not asked which GPUs a device plugin offers, and which pods have GPUs");
 }
 
 std::optional<std::set<std::string>> Kubelet::fetch_allocatable() {
   if (socket_.empty()) return std::nullopt;
-  const auto devices = kubelet::fetch_allocatable_devices(socket_);
-  if (!devices) {
-    log_change(devices.error().code == Errc::not_found, devices.error().text());
-    return std::nullopt;
-  }
-  log_change(false, "");
-  return whole_gpus(*devices);
+  const auto devices = take(kubelet::fetch_allocatable_devices(socket_), allocatable_);
+  return devices ? whole_gpus(*devices) : std::nullopt;
 }
 
-// The socket is absent while a kubelet restarts, and where its folder is not mounted.
-void Kubelet::log_change(bool is_absent, std::string error) {
-  if (error == error_) return;
-  if (error.empty()) {
+std::optional<std::vector<kubelet::Pod>> Kubelet::fetch_pods() {
+  if (socket_.empty()) return std::nullopt;
+  return take(kubelet::fetch_pods(socket_), pods_);
+}
+
+// Logs a change. The socket is absent while a kubelet restarts, and where its folder is not
+// mounted.
+template <class Value>
+std::optional<Value> Kubelet::take(Result<Value> answer, Question& question) {
+  const std::string error = answer ? "" : answer.error().text();
+  if (error != question.error && error.empty()) {
     log::info("the kubelet answers again");
-  } else {
+  } else if (error != question.error) {
+    const bool is_absent = answer.error().code == Errc::not_found;
     log::write(is_absent ? log::Level::info : log::Level::warning,
-               error + "; until it answers, a plugin is trusted to hide a bad GPU");
+               fmt::format("{}; until it answers, {}", error, question.effect));
   }
-  error_ = std::move(error);
+  question.error = error;
+  if (!answer) return std::nullopt;
+  return *std::move(answer);
 }
 
 std::optional<std::set<std::string>> whole_gpus(const kubelet::AllocatableDevices& allocatable) {

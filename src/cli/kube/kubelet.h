@@ -1,11 +1,14 @@
-// Which GPUs a node's kubelet would still give to pods, and so whether a device plugin hides a bad
-// one.
+// What a node's kubelet says: which GPUs it would still give to pods, and so whether a device
+// plugin hides a bad one; and which pods have GPUs.
 #pragma once
 
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "base/result.h"
 #include "io/kubelet/pod_resources.h"
 
 namespace gpuyard::cli::kube {
@@ -19,18 +22,35 @@ class KubeletView {
   virtual std::optional<std::set<std::string>> fetch_allocatable() = 0;
 };
 
-class Kubelet final : public KubeletView {
+// The pod reporter's view of a kubelet. Calls block until the answer or a timeout.
+class PodListView {
+ public:
+  virtual ~PodListView() = default;
+  // All pods of the node; empty: it does not answer.
+  virtual std::optional<std::vector<kubelet::Pod>> fetch_pods() = 0;
+};
+
+class Kubelet final : public KubeletView, public PodListView {
  public:
   // An empty path: it is never asked.
   explicit Kubelet(std::string socket);
 
   std::optional<std::set<std::string>> fetch_allocatable() override;
+  std::optional<std::vector<kubelet::Pod>> fetch_pods() override;
 
  private:
-  void log_change(bool is_absent, std::string error);
+  // One of its two answers. Each has its own errors: it may lack one of the calls.
+  struct Question {
+    std::string_view effect;  // of an error
+    std::string error = {};   // that was logged last; empty: it answers
+  };
+
+  template <class Value>
+  std::optional<Value> take(Result<Value>, Question&);
 
   std::string socket_;
-  std::string error_;  // that was logged last; empty: it answers
+  Question allocatable_{"a plugin is trusted to hide a bad GPU"};
+  Question pods_{"no pod is reported to the daemon"};
 };
 
 // UUIDs of the whole GPUs. Empty if the kubelet lists none: one that has just started lists none

@@ -35,13 +35,18 @@ TEST(KubeKubelet, KubeletWithoutGpusSaysNothing) {
   EXPECT_FALSE(whole_gpus(devices({"GPU-11111111-2222-3333-4444-555555555555::0"})));
 }
 
-TEST(KubeKubelet, AbsentSocketIsLoggedOnce) {
+TEST(KubeKubelet, AbsentSocketIsLoggedOnceForEachCall) {
   const ScratchDirectory directory;
   const CapturedLog log;
   Kubelet absent(directory.path() + "/kubelet.sock");
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(absent.fetch_allocatable());
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(absent.fetch_allocatable());
+    EXPECT_FALSE(absent.fetch_pods());
+  }
+  const auto is_absent = AllOf(HasSubstr("INFO "), HasSubstr("the socket does not exist"));
   EXPECT_THAT(CapturedLog::lines(),
-              ElementsAre(AllOf(HasSubstr("INFO "), HasSubstr("the socket does not exist"))));
+              ElementsAre(AllOf(is_absent, HasSubstr("trusted to hide a bad GPU")),
+                          AllOf(is_absent, HasSubstr("no pod is reported to the daemon"))));
 }
 
 TEST(KubeKubelet, KubeletThatShouldNotBeAskedIsNot) {
@@ -50,6 +55,7 @@ TEST(KubeKubelet, KubeletThatShouldNotBeAskedIsNot) {
   EXPECT_THAT(CapturedLog::lines(), ElementsAre(HasSubstr("the kubelet is not asked")));
   CapturedLog::lines().clear();
   EXPECT_FALSE(none.fetch_allocatable());
+  EXPECT_FALSE(none.fetch_pods());
   EXPECT_THAT(CapturedLog::lines(), IsEmpty());
 }
 

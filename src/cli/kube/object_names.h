@@ -16,7 +16,8 @@ struct SliceDevice {
   std::string driver;
   std::string pool;
   std::string device;
-  std::string uuid;  // of the GPU, also for a partition of it; empty: the driver does not say
+  std::string uuid;      // of the GPU, also for a partition of it; empty: the driver does not say
+  bool is_part = false;  // a partition, such as a MIG device: others may have the rest of the GPU
 
   friend bool operator==(const SliceDevice&, const SliceDevice&) = default;
 };

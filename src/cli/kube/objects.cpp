@@ -111,16 +111,18 @@ std::string_view without_domain(std::string_view name) {
   return name.substr(name.rfind('/') + 1);  // npos + 1 is 0
 }
 
-std::string uuid_of(const object& device) {
+// Sets which GPU the device is, or belongs to.
+void read_gpu(const object& from, SliceDevice& device) {
   std::string own;
   std::string parent;
-  for (const auto& one : object_in(device, "attributes")) {
+  for (const auto& one : object_in(from, "attributes")) {
     if (!one.value().is_object()) continue;
     const auto name = without_domain({one.key().data(), one.key().size()});
     if (name == "uuid") own = text_in(one.value().get_object(), "string");
     if (name == "parentUUID") parent = text_in(one.value().get_object(), "string");
   }
-  return parent.empty() ? own : parent;
+  device.is_part = !parent.empty();
+  device.uuid = device.is_part ? parent : own;
 }
 
 std::int64_t generation_of(const object& pool) {
@@ -211,7 +213,7 @@ Result<std::vector<SliceDevice>> parse_slices(std::string_view text) {
     if (generation > pool.generation) pool = {generation};
     each_object(array_in(spec, "devices"), [&](const object& one) {
       device.device = text_in(one, "name");
-      device.uuid = uuid_of(one);
+      read_gpu(one, device);
       pool.devices.push_back(device);
     });
   });

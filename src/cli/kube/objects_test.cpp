@@ -105,10 +105,11 @@ TEST(KubeObjects, SliceDeviceHasUuidOfItsGpu) {
       {"name":"gpu-1","attributes":{"gpu.nvidia.com/uuid":{"string":"GPU-b"}}},
       {"name":"other"})")}));
   ASSERT_TRUE(devices);
-  EXPECT_THAT(*devices, ElementsAre(SliceDevice{"n1", "gpu.nvidia.com", "n1", "gpu-0", "GPU-a"},
-                                    SliceDevice{"n1", "gpu.nvidia.com", "n1", "mig-0", "GPU-a"},
-                                    SliceDevice{"n1", "gpu.nvidia.com", "n1", "gpu-1", "GPU-b"},
-                                    SliceDevice{"n1", "gpu.nvidia.com", "n1", "other", ""}));
+  EXPECT_THAT(*devices,
+              ElementsAre(SliceDevice{"n1", "gpu.nvidia.com", "n1", "gpu-0", "GPU-a"},
+                          SliceDevice{"n1", "gpu.nvidia.com", "n1", "mig-0", "GPU-a", true},
+                          SliceDevice{"n1", "gpu.nvidia.com", "n1", "gpu-1", "GPU-b"},
+                          SliceDevice{"n1", "gpu.nvidia.com", "n1", "other", ""}));
 }
 
 TEST(KubeObjects, OldGenerationOfPoolDoesNotCount) {
