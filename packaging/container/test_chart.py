@@ -120,15 +120,23 @@ def test_only_agent_mounts_a_token(settings):
 
 
 @pytest.mark.parametrize("settings", CHARTS.values(), ids=CHARTS)
-def test_only_agent_that_may_taint_its_node_mounts_the_kubelets_directory(settings):
+def test_only_agent_mounts_the_kubelets_directory(settings):
     (daemon_set,) = of_kind("DaemonSet", *settings)
     spec = daemon_set["spec"]["template"]["spec"]
-    asks = "kube.enabled=true" in settings and "kube.taintNode=never" not in settings
+    asks = "kube.enabled=true" in settings
     paths = [one["hostPath"]["path"] for one in spec["volumes"] if one["name"] == "pod-resources"]
     assert paths == (["/var/lib/kubelet/pod-resources"] if asks else [])
     mounts = [(one["name"], mount["readOnly"]) for one in every_container(spec) for mount in one["volumeMounts"]
               if mount["name"] == "pod-resources"]
     assert mounts == ([("agent", True)] if asks else [])
+
+
+def test_agent_knows_its_own_pod():
+    (daemon_set,) = of_kind("DaemonSet", "--set", "kube.enabled=true")
+    agent = next(one for one in daemon_set["spec"]["template"]["spec"]["containers"] if one["name"] == "agent")
+    assert agent["args"][agent["args"].index("--pod") + 1] == "$(POD_NAMESPACE)/$(POD_NAME)"
+    fields = {one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"] for one in agent["env"] if "valueFrom" in one}
+    assert (fields["POD_NAMESPACE"], fields["POD_NAME"]) == ("metadata.namespace", "metadata.name")
 
 
 def test_agent_may_be_told_not_to_ask_the_kubelet():
