@@ -364,12 +364,12 @@ struct SlurmVerb {
 
 // The agent of a Kubernetes node, and what an administrator asks of all of them.
 struct KubeVerb {
-  enum class Action : std::uint8_t { status, agent, withdraw };
+  enum class Action : std::uint8_t { status, agent, withdraw, forget };
   Action action = Action::status;
   std::string kubeconfig;   // empty: the pod's own cluster
   kube::Settings settings;  // status and withdraw have the condition's type, and a node or all ("")
   std::string memory;       // agent: a file; empty: it remembers nothing
-  std::string socket;       // agent: empty: this machine's
+  std::string socket;       // agent and forget: empty: this machine's
   std::string kubelet;  // agent: a socket; empty: where a kubelet has it; "none": it is not asked
   std::string pod;      // agent: its own, as NAMESPACE/NAME; empty: it runs in none
   bool json = false;

@@ -51,6 +51,7 @@ CHANGES = {
         ("/api/gpu/manage/2/override", {"reason": "a stuck sensor"}, "lease although withheld: a stuck sensor"),
     "POST /api/gpu/slurm/check": ("/api/gpu/slurm/check", {}, "leave the GPUs to Slurm"),
     "DELETE /api/gpu/slurm": ("/api/gpu/slurm", None, "lease the GPUs again, without Slurm"),
+    "DELETE /api/gpu/pods": ("/api/gpu/pods", None, "lease the GPUs again, without Kubernetes"),
     "POST /api/gpu/manage/{id}/reset": (f"{MANAGE}/reset", {}, "reset"),
 }
 # Routes that change the records of leases, which have their own history, or only read.
@@ -117,6 +118,8 @@ def test_each_change_that_needs_control_has_a_line(yard):
     for name, (_, _, says) in CHANGES.items():
         if name.endswith("/restore"):
             assert yard.root.power(0, 310).status == 200
+        if name == "DELETE /api/gpu/pods":  # the line of DELETE /api/gpu/slurm left nothing to forget
+            assert yard.root.ask("POST", "/api/gpu/slurm/check", {}).status == 200
         last = audit(yard)[-1]["number"]
         answer = call(yard.root, name)
         assert answer.status < 300, (name, answer.text)

@@ -1,6 +1,8 @@
 // gpuyard kube: its options, and what its verbs share.
 #include "cli/kube/verbs.h"
+#include "cli/lease/forget_allocator.h"
 #include "cli/shared_options.h"
+#include "faces/protocol/routes.h"
 #include "io/kube/kubeconfig.h"
 
 namespace gpuyard::cli {
@@ -106,6 +108,15 @@ Options add_kube(Options program, KubeVerb& verb) {
       .metavar("NAME");
   withdraw.explain("Remove the agents first: an agent that runs sets them again.")
       .example("gpuyard kube withdraw --kubeconfig admin.json");
+  const Options forget = kube.verb("forget", "Let gpuyard lease this machine's GPUs again")
+                             .sets(verb.action, KubeVerb::Action::forget);
+  add_socket(forget, verb.socket);
+  forget
+      .explain(
+          "For a machine that leaves Kubernetes. Remove its agent first: the next pod that an "
+          "agent "
+          "reports makes leases observe again.")
+      .example("gpuyard kube forget");
   return kube;
 }
 
@@ -117,6 +128,9 @@ int run(const KubeVerb& verb) {
       return kube::show_status(verb);
     case KubeVerb::Action::withdraw:
       return kube::withdraw(verb);
+    case KubeVerb::Action::forget:
+      return forget_allocator(verb.socket, "the state of pods needs", protocol::kForgetPods,
+                              "the Kubernetes agent reports a pod");
   }
   return 0;
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/lease/forget_allocator.h"
 #include "cli/lease/lease_text.h"
 #include "cli/read/source_access.h"
 #include "cli/screen/fitted_table.h"
@@ -50,15 +51,6 @@ int show_status(const SlurmVerb& verb) {
   const auto node = client::call_with_retry(*daemon, protocol::kSlurm);
   if (!node) return print_source_error(node.error());
   print(verb.json ? json_line(*node) : text_of(*node, Screen::of_stdout()));
-  return 0;
-}
-
-int forget(const SlurmVerb& verb) {
-  const auto daemon = lease_daemon(verb.socket, "the state of Slurm's jobs needs");
-  if (!daemon) return print_source_error(daemon.error());
-  const auto node = client::call_with_retry(*daemon, protocol::kForgetSlurm);
-  if (!node) return print_source_error(node.error());
-  print("gpuyard leases the GPUs of this machine until a Slurm hook runs.\n");
   return 0;
 }
 
@@ -134,7 +126,8 @@ int run(const SlurmVerb& verb) {
     case Action::install:
       return slurm::install(verb);
     case Action::forget:
-      return forget(verb);
+      return forget_allocator(verb.socket, "the state of Slurm's jobs needs",
+                              protocol::kForgetSlurm, "a Slurm hook runs");
   }
   return 0;
 }

@@ -110,6 +110,7 @@ const std::map<std::string, Example> kChanges = {
     {"PUT /api/gpu/manage/{id}/override", {"/api/gpu/manage/1/override", R"({"reason":"a test"})"}},
     {"POST /api/gpu/slurm/check", {"/api/gpu/slurm/check"}},
     {"DELETE /api/gpu/slurm", {"/api/gpu/slurm"}},
+    {"DELETE /api/gpu/pods", {"/api/gpu/pods"}},
 };
 
 TEST_F(AuditRoutes, ControlChangesAreAudited) {
@@ -129,6 +130,9 @@ TEST_F(AuditRoutes, ControlChangesAreAudited) {
     auto [path, body] = example->second;
     if (info.pattern.ends_with("/restore")) {
       call("PUT", "/api/gpu/manage/0/power-limit", R"({"power_limit_mw":300000})", root());
+    }
+    if (info.pattern == "/api/gpu/pods") {
+      context_.leases.observe_only(lease::Allocator::kubernetes);
     }
     if (const auto all = alert_service_.silences().all(); path.ends_with("{}") && !all.empty()) {
       path.replace(path.size() - 2, 2, all.front().id);

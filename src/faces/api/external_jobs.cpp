@@ -25,4 +25,18 @@ void report_observe_only(const Context& context, const RouteCall& call, bool bef
   call.report_action(fmt::format("leave the GPUs to {}", lease::words_of(*allocator).name));
 }
 
+void stop_observing(Context& context, const RouteCall& call, lease::Allocator allocator,
+                    const std::function<void(const Result<void>&)>& on_done) {
+  const bool before = context.leases.gpus().is_observe_only();
+  context.leases.stop_observing([call, allocator, before, on_done](const Result<void>& result) {
+    if (result && before) {
+      call.report_action(
+          fmt::format("lease the GPUs again, without {}", lease::words_of(allocator).name));
+    } else if (result) {
+      call.report_no_change();
+    }
+    on_done(result);
+  });
+}
+
 }  // namespace gpuyard::api

@@ -36,13 +36,26 @@ protocol::Pod pod_of(const Context& context, const lease::Lease& lease) {
   return pod;
 }
 
-void get_pods(Context& context, const NoParams&, const Responder<protocol::Pods>& respond) {
+protocol::Pods pods_of(const Context& context) {
   protocol::Pods pods;
   pods.simulated = is_simulated(context);
   pods.observes = context.leases.gpus().is_observe_only();
   for (const lease::Lease* lease : jobs_with_gpus(context, lease::Allocator::kubernetes))
     pods.pods.push_back(pod_of(context, *lease));
-  respond(std::move(pods));
+  return pods;
+}
+
+void get_pods(Context& context, const NoParams&, const Responder<protocol::Pods>& respond) {
+  respond(pods_of(context));
+}
+
+void forget_pods(Context& context, const RouteCall& call, const NoParams&,
+                 const Responder<protocol::Pods>& respond) {
+  stop_observing(context, call, lease::Allocator::kubernetes,
+                 [&context, respond](const Result<void>& result) {
+                   if (!result) return respond(result.error());
+                   respond(pods_of(context));
+                 });
 }
 
 struct PodGpus {
@@ -113,8 +126,8 @@ void end_pod(Context& context, const RouteCall& call, const PodName& named,
 }  // namespace
 
 std::vector<BoundRoute> pod_routes() {
-  return {bind(protocol::kPods, &get_pods), bind(protocol::kBeginPod, &begin_pod),
-          bind(protocol::kEndPod, &end_pod)};
+  return {bind(protocol::kPods, &get_pods), bind(protocol::kForgetPods, &forget_pods),
+          bind(protocol::kBeginPod, &begin_pod), bind(protocol::kEndPod, &end_pod)};
 }
 
 }  // namespace gpuyard::api

@@ -120,6 +120,19 @@ TEST_F(Pods, MalformedReportsAreRefused) {
   EXPECT_FALSE(context_.leases.gpus().is_observe_only());
 }
 
+TEST_F(Pods, GpusAreLeasedAgainOnceKubernetesIsForgotten) {
+  ASSERT_EQ(put(R"({"uuids":["GPU-0"]})")->status(), 200);
+  EXPECT_EQ(del(kList, local_user(kAlice))->status(), 403);
+  const auto busy = del(kList, local_user(0));
+  EXPECT_EQ(busy->status(), 409);
+  EXPECT_THAT(busy->message(), HasSubstr("of a pod holds GPUs"));
+  ASSERT_EQ(del(kPod, local_user(0))->status(), 200);
+  pass(std::chrono::seconds(1));
+  EXPECT_EQ(del(kList, local_user(0))->status(), 200);
+  EXPECT_FALSE(context_.leases.gpus().is_observe_only());
+  EXPECT_EQ(del(kList, local_user(0))->status(), 200) << "a second time";
+}
+
 TEST_F(Pods, SlurmsHealthCheckDoesNotSeeThem) {
   ASSERT_EQ(put(R"({"uuids":["GPU-0"]})")->status(), 200);
   EXPECT_THAT(get("/api/gpu/slurm")->text(), HasSubstr(R"("jobs":[])"));

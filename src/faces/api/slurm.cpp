@@ -88,13 +88,12 @@ void check_slurm(Context& context, const RouteCall& call, const NoParams&,
 
 void forget_slurm(Context& context, const RouteCall& call, const NoParams&,
                   const Responder<SlurmNode>& respond) {
-  const bool before = context.leases.gpus().is_observe_only();
-  context.leases.stop_observing([&context, call, before, respond](const Result<void>& result) {
-    if (!result) return respond(result.error());
-    before ? call.report_action("lease the GPUs again, without Slurm") : call.report_no_change();
-    context.slurm_error.clear();
-    respond(node_of(context));
-  });
+  stop_observing(context, call, lease::Allocator::slurm,
+                 [&context, respond](const Result<void>& result) {
+                   if (!result) return respond(result.error());
+                   context.slurm_error.clear();
+                   respond(node_of(context));
+                 });
 }
 
 lease::LeaseManager::OnLease answer_with(Context& context, const RouteCall& call,

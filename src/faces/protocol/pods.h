@@ -73,11 +73,20 @@ GPUYARD_ABOUT(PodStarted, {"unknown", "UUIDs of the pod without a GPU in the dri
 
 inline constexpr std::array kBeginPodErrors = {Errc::not_found, Errc::conflict, Errc::unavailable};
 inline constexpr std::array kEndPodErrors = {Errc::not_found, Errc::unavailable};
+inline constexpr std::array kForgetPodsErrors = {Errc::conflict, Errc::unavailable};
 
 inline constexpr Route<NoParams, Pods> kPods{
     {"GET", "/api/gpu/pods", "Kubernetes", Scope::read, GpuScope::whole,
      "Pods that have GPUs of this machine. After a restart the agent sees here which leases it has "
      "to end."}};
+
+inline constexpr Route<NoParams, Pods> kForgetPods{
+    {"DELETE", "/api/gpu/pods", "Kubernetes", Scope::admin, GpuScope::whole,
+     "Leases the GPUs through gpuyard again, until the agent reports a pod. Refused while a pod "
+     "has "
+     "GPUs here, and if [lease] mode is observe. Ended pods are forgotten; their usage records "
+     "remain.",
+     kForgetPodsErrors}};
 
 // Routes through which the agent reports a pod. The records of leases have its lease and usage, so
 // the audit has no line.
