@@ -171,7 +171,7 @@ Printable lease_table(const protocol::Leases& leases, WallTime now, const Screen
     constexpr double kNoticeable = 600;
     const bool wasted = lease.use && lease.use->idle_s.value_or(0) >= kNoticeable;
     table.add({{indexes_text(lease.gpus)},
-               {owner_text(lease.user, lease.uid)},
+               {holder_text(lease)},
                {lease.pid ? std::to_string(*lease.pid) : kUnknown},
                state_cell(lease),
                {moment_text(lease.granted, now)},
@@ -194,6 +194,7 @@ Printable lease_page(const Lease& lease, WallTime now) {
   line("lease", lease.id);
   line("state", std::string(enum_name(lease.state)) + (lease.overdue ? ", overdue" : ""));
   line("user", owner_text(lease.user, lease.uid));
+  line("pod", lease.pod.value_or(""));
   line("binding", std::string(enum_name(lease.binding)));
   if (lease.pid) line("pid", std::to_string(*lease.pid));
   line("note", lease.note);

@@ -41,6 +41,16 @@ TEST(LeaseTable, UnknownValuesAreDashes) {
             "0,2   alice    -  held   -            -               -     -       -  train  a1\n");
 }
 
+TEST(LeaseTable, LeaseOfAPodNamesThePod) {
+  protocol::Leases leases;
+  leases.leases = {lease_of_two_gpus()};
+  leases.leases[0].user = "(pods)";
+  leases.leases[0].pod = "ml/trainer-0";
+  EXPECT_THAT(lease_table(leases, kNow, {}).str(), testing::HasSubstr("\n0,2   ml/trainer-0 "));
+  EXPECT_THAT(lease_page(leases.leases[0], kNow).str(),
+              testing::HasSubstr("\npod         ml/trainer-0\n"));
+}
+
 TEST(LeaseTable, WithoutLeasesIsASentence) {
   EXPECT_EQ(lease_table({}, kNow, {}), "No leases.\n");
 }

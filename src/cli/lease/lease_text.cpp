@@ -82,6 +82,10 @@ std::string indexes_text(const std::vector<protocol::LeasedGpu>& gpus, std::stri
   return fmt::format("{}", fmt::join(indexes, separator));
 }
 
+std::string holder_text(const protocol::Lease& lease) {
+  return lease.pod ? *lease.pod : lease.user.value_or(std::to_string(lease.uid));
+}
+
 std::string gpus_text(const std::vector<protocol::LeasedGpu>& gpus) {
   std::set<std::string> names;
   for (const protocol::LeasedGpu& gpu : gpus) names.insert(short_name(printable(gpu.name)));

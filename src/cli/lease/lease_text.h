@@ -24,6 +24,9 @@ std::string indexes_text(const std::vector<protocol::LeasedGpu>&, std::string_vi
 // "GPU 3 (H100 80GB HBM3)", "GPUs 0, 1 (H100 80GB HBM3)"
 std::string gpus_text(const std::vector<protocol::LeasedGpu>&);
 
+// The pod of a pod's lease, as "default/trainer-0"; else the name of its user, else the uid.
+std::string holder_text(const protocol::Lease&);
+
 // "45 s", "12 min", "1 h 05 min", "3 d 4 h"
 std::string length_text(double seconds);
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "cli/lease/lease_text.h"
 #include "cli/read/gpu_filter.h"
 #include "cli/top/model.h"
 #include "faces/protocol/leases.h"
@@ -76,10 +77,6 @@ Selection selection_of(const Model& model) {
   return chosen;
 }
 
-std::string owner_of(const Lease& lease) {
-  return lease.user.value_or(std::to_string(lease.uid));
-}
-
 std::string gpu_label(const Device& device) {
   return fmt::format("GPU {}", device.index);
 }
@@ -99,7 +96,7 @@ Result<Action> cap(const Model& model, const Selection& chosen) {
   action.fields = {{"watts", std::to_string(std::lround(watts * kDefaultCapShare))},
                    {"for", "30m"}};
   action.about = chosen.lease != nullptr ? fmt::format("leased to {}, whose work will run slower",
-                                                       owner_of(*chosen.lease))
+                                                       holder_text(*chosen.lease))
                                          : "not leased";
   const bool own = chosen.lease != nullptr && model.uid == chosen.lease->uid;
   if (!own) action.confirmation = std::to_string(device.index);
@@ -153,11 +150,11 @@ Result<Action> release(const Model& model, const Selection& chosen) {
   if (chosen.lease == nullptr) return Error{Errc::not_found, "no lease selected"};
   const Lease& lease = *chosen.lease;
   const bool waits = lease.gpus.empty();
-  Action action{
-      Command::release,
-      fmt::format("{} of {}", waits ? "Cancel the claim" : "Release the lease", owner_of(lease))};
+  Action action{Command::release,
+                fmt::format("{} of {}", waits ? "Cancel the claim" : "Release the lease",
+                            holder_text(lease))};
   action.done = fmt::format("{} of {}", waits ? "Cancelled the claim" : "Released the lease",
-                            owner_of(lease));
+                            holder_text(lease));
   action.subject = lease.id;
   const auto wanted = static_cast<std::size_t>(std::max<std::int64_t>(lease.wanted_gpus, 0));
   action.about = waits ? "the claim is waiting for " + gpu_count_text(wanted)
@@ -166,7 +163,7 @@ Result<Action> release(const Model& model, const Selection& chosen) {
   // The owner of a lease on another machine is not known here; the daemon checks it.
   action.forced = model.uid && model.uid != lease.uid;
   if (action.forced) action.fields = {{"reason"}};
-  if (model.uid != lease.uid) action.confirmation = owner_of(lease);
+  if (model.uid != lease.uid) action.confirmation = holder_text(lease);
   return action;
 }
 

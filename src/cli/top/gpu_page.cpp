@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/record.h"
+#include "cli/lease/lease_text.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
 #include "cli/top/render.h"
@@ -186,8 +187,7 @@ std::size_t draw_gpu_page(Grid& grid, RowRange rows, const Model& model, Charset
   line(fmt::format("links   {}   in {}, out {}", links_of(device), value(Metric::pcie_rx),
                    value(Metric::pcie_tx)));
   if (const protocol::Lease* const lease = lease_of(model, device)) {
-    line(fmt::format("lease   {} of {}", lease->id,
-                     lease->user.value_or(std::to_string(lease->uid))));
+    line(fmt::format("lease   {} of {}", lease->id, holder_text(*lease)));
   }
   return draw_processes(grid, rows, model);
 }

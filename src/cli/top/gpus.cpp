@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/saturated.h"
+#include "cli/lease/lease_text.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/top/render.h"
 #include "gpu/device/catalog.h"
@@ -42,6 +43,12 @@ std::string hold_time_text(const Model& model, const Device& device) {
   const protocol::Lease* const lease = lease_of(model, device);
   if (lease == nullptr || !lease->use) return "-";
   return short_duration(saturated_cast<std::int64_t>(lease->use->held_s));
+}
+
+// Without the namespace of a pod, for which a column has no room.
+std::string short_holder_of(const Model& model, const Device& device) {
+  std::string holder = holder_of(model, device);
+  return holder.substr(holder.find('/') + 1);  // npos + 1 is 0
 }
 
 // The first cell of each column. A wider screen gives its room to the line of the past and to why.
@@ -134,7 +141,7 @@ void draw_line(Grid& grid, std::size_t row, const ColumnLayout& at, const Model&
     grid.put(at.past, row, device.why.value_or("not responding"), {Tone::bad},
              at.who - at.past - 1);
   }
-  grid.put(at.who, row, holder_of(model, device), {}, 8);
+  grid.put(at.who, row, short_holder_of(model, device), {}, 8);
   grid.put_right(at.since + 5, row, hold_time_text(model, device));
   grid.put(at.why, row, reason_of(device), {tone});
 }
@@ -201,7 +208,7 @@ void draw_heat(Grid& grid, std::size_t column, std::size_t row, const Model&, co
 
 void draw_holder(Grid& grid, std::size_t column, std::size_t row, const Model& model,
                  const Device& device, Charset) {
-  const std::string who = holder_of(model, device);
+  const std::string who = short_holder_of(model, device);
   grid.put(column, row, who == "-" ? "." : who, {}, 1);
 }
 
@@ -278,7 +285,7 @@ std::size_t draw_columns(Grid& grid, RowRange rows, const Model& model, Charset 
 
 std::string holder_of(const Model& model, const Device& device) {
   if (const protocol::Lease* lease = lease_of(model, device)) {
-    return lease->user.value_or(std::to_string(lease->uid));
+    return holder_text(*lease);
   }
   if (model.data.queue) {
     for (const protocol::UnleasedProcess& one : model.data.queue->squatters) {

@@ -72,7 +72,7 @@ TextRow row_of_holder(const Lease& lease) {
     gpus += gpus.empty() ? "" : ",";
     gpus += gpu.index ? std::to_string(*gpu.index) : "?";
   }
-  std::string text = fmt::format("    {:9} GPU {}", owner_of(lease.user, lease.uid), gpus);
+  std::string text = fmt::format("    {:9} GPU {}", holder_text(lease), gpus);
   if (lease.use) {
     text += ", for " + short_duration(saturated_cast<std::int64_t>(lease.use->held_s));
     if (lease.use->energy_mj) {

@@ -125,6 +125,7 @@ protocol::Lease view_of(const Context& context, const lease::Lease& lease, const
   view.binding = lease.spec.binding;
   view.uid = lease.uid;
   view.user = user_name_of(context, lease.uid);
+  if (!lease.pod.empty()) view.pod = lease.pod;
   if (viewer.is_local() && !lease.processes.empty()) view.pid = lease.processes.front().pid;
   if (viewer.is_owner_or_admin(lease.uid)) view.note = lease.spec.note;
   view.wanted_gpus = lease.spec.gpus;

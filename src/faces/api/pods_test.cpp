@@ -47,6 +47,7 @@ TEST_F(Pods, APodIsShownUntilItIsGone) {
   EXPECT_THAT(begun.lease.id, StartsWith("pod-trainer-v1-0-"));
   EXPECT_EQ(begun.lease.binding, lease::Binding::job);
   EXPECT_EQ(begun.lease.user, "(pods)");
+  EXPECT_EQ(begun.lease.pod, "default/trainer.v1-0");
   EXPECT_EQ(begun.lease.note, "trainer, sidecar");
   EXPECT_THAT(begun.unknown, IsEmpty());
   EXPECT_EQ(context_.leases.gpus().allocator(), lease::Allocator::kubernetes);

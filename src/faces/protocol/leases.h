@@ -124,6 +124,7 @@ struct Lease {
   lease::Binding binding{};
   std::uint32_t uid = 0;
   std::optional<std::string> user;
+  std::optional<std::string> pod;    // "default/trainer-0"
   std::optional<std::uint32_t> pid;  // the process it is bound to
   std::string note;
   std::int64_t wanted_gpus = 1;
@@ -140,10 +141,11 @@ struct Lease {
   std::optional<LeaseUsage> use;       // from the grant on
 };
 BOOST_DESCRIBE_STRUCT(Lease, (),
-                      (id, state, binding, uid, user, pid, note, wanted_gpus, fence, gpus, asked,
-                       granted, until, ended, ending, why, overdue, place, use))
+                      (id, state, binding, uid, user, pod, pid, note, wanted_gpus, fence, gpus,
+                       asked, granted, until, ended, ending, why, overdue, place, use))
 GPUYARD_ABOUT(
     Lease, {"uid", "Owner of the lease."}, {"user", "Name of that user; null if unknown."},
+    {"pod", "Pod whose lease it is, as namespace/name; null: not a pod's."},
     {"pid", "Process it is bound to. Only over the Unix sockets."},
     {"note",
      "Note of its user; shown to this user and to administrators, over the Unix sockets; otherwise "
