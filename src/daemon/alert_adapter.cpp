@@ -186,6 +186,9 @@ std::map<DeviceId, andon::LeaseFacts> AlertAdapter::lease_facts(const Snapshot& 
     add_unleased(found != unleased.end() ? found->second : std::vector<lease::ObservedProcess>(),
                  gpu);
   }
+  for (const lease::Lease* const lease : leases_.leases_with_gpus()) {
+    for (const DeviceId& gpu : lease->gpus) facts[gpu].pod = lease->pod;
+  }
   return facts;
 }
 

@@ -92,7 +92,7 @@ advice = "Check whether the program is waiting for data, a lock or a peer that h
 on = "reserved_idle_s"
 at = 1800
 severity = 40
-message = "GPU {gpu} is leased and has been idle for {duration}; the threshold is {limit_duration}"
+message = "GPU {gpu} is {leased} and has been idle for {duration}; the threshold is {limit_duration}"
 advice = "Ask its holder whether the lease is still needed; others may be waiting."
 
 [rule.gpu-lost]

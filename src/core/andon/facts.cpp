@@ -176,6 +176,7 @@ GpuFacts FactCollector::collect_gpu(const DeviceState& device, const LeaseFacts&
   GpuFacts gpu;
   gpu.info = device.info;
   gpu.why = reason_of(device);
+  gpu.pod = lease.pod;
   Signals& signals = gpu.signals;
   signals[Signal::health] = health(device);
   signals[Signal::lost] = bool_signal(is_lost(device) && !is_missing(device.info));

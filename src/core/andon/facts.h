@@ -19,6 +19,7 @@ struct GpuFacts {
   Signals signals;
   std::string why = {};       // what is wrong with its health or condition, as a sentence; or ""
   std::string unleased = {};  // its unleased processes, as LeaseFacts names them; or ""
+  std::string pod = {};       // whose lease it has, as "default/trainer-0"; "": not a pod's
   // Null while the GPU does not answer, because its last readings are outdated. Lives as long as
   // the snapshot.
   const Sample* sample = nullptr;
@@ -35,6 +36,7 @@ struct LeaseFacts {
   std::optional<bool> leased = {};
   std::optional<std::size_t> unleased_processes = {};
   std::string unleased_text = {};  // names them: "(PID 17 (python) of UID 1000)"
+  std::string pod = {};            // of a pod's lease
 };
 
 // Remembers what one snapshot does not show: since when a GPU is idle, and which of its NVLinks

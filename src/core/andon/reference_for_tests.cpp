@@ -241,6 +241,7 @@ std::string_view help_of_placeholder(std::string_view name) {
   if (name == "processes") {
     return "Processes on the GPU that have no lease; at most three are named.";
   }
+  if (name == "leased") return "\"leased\", and to which pod if the lease is a pod's.";
   return "";
 }
 
@@ -248,13 +249,18 @@ std::string_view help_of_placeholder(std::string_view name) {
 std::string placeholders() {
   Rule rule;
   rule.at = 300;
-  MessageValues moment{"3", "NVIDIA H100 80GB HBM3",       432.5,
-                       149, "its driver does not respond", "NETIR_LINK_DOWN Fatal XC0 i0 Link 14"};
+  MessageValues moment{"3",
+                       "NVIDIA H100 80GB HBM3",
+                       432.5,
+                       149,
+                       "its driver does not respond",
+                       "NETIR_LINK_DOWN Fatal XC0 i0 Link 14",
+                       "(PID 4711 (python) of UID 1000)",
+                       "default/trainer-0"};
   std::string text = "| in a message | example | meaning |\n|---|---|---|\n";
   for (const std::string_view name : kPlaceholders) {
     rule.message = fmt::format("{{{}}}", name);
     if (name == "recovery") moment.value = 1;
-    if (name == "processes") moment.processes = "(PID 4711 (python) of UID 1000)";
     text += fmt::format("| `{}` | {} | {} |\n", rule.message, message_of(rule, moment),
                         help_of_placeholder(name));
   }

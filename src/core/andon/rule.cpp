@@ -53,6 +53,7 @@ std::string placeholder_text(std::string_view word, const Rule& rule, const Mess
   if (word == "limit_duration") return duration(rule.at);
   if (word == "xid") return values.xid ? std::to_string(*values.xid) : "?";
   if (word == "why") return values.why.empty() ? "reason unknown" : values.why;
+  if (word == "leased") return values.pod.empty() ? "leased" : "leased to pod " + values.pod;
   if (word == "meaning") return meaning_of(values);
   if (word == "processes") return values.processes;
   if (word == "recovery") {

@@ -74,9 +74,9 @@ struct Rule {
 };
 
 // The words that may stand in braces in a message.
-inline constexpr std::array<std::string_view, 12> kPlaceholders = {
-    "gpu", "name",    "value", "at",  "duration", "limit_duration",
-    "xid", "meaning", "text",  "why", "recovery", "processes"};
+inline constexpr std::array<std::string_view, 13> kPlaceholders = {
+    "gpu",     "name", "value", "at",       "duration",  "limit_duration", "xid",
+    "meaning", "text", "why",   "recovery", "processes", "leased"};
 
 // All rules, each name once.
 using Rules = std::vector<Rule>;
@@ -101,6 +101,7 @@ struct MessageValues {
   std::string why = {};              // the reason for the GPU's health or condition
   std::string driver_text = {};      // the driver's text about the last Xid, if any
   std::string processes = {};        // the unleased ones; or ""
+  std::string pod = {};              // whose lease the GPU has, if it is a pod's
 };
 std::string message_of(const Rule&, const MessageValues&);
 // Returns the recovery of a GPU that has this number in NVML as words: "a reset of the GPU"; "" for

@@ -86,7 +86,8 @@ void update_texts(Alert& alert, const Rule& rule, double value, const GpuFacts* 
   alert.advice = fill_in_gpu(rule.advice, name);
   alert.message = message_of(
       rule, {name, alert.gpu_name, value, alert.xid, gpu != nullptr ? gpu->why : std::string(),
-             alert.driver_text, gpu != nullptr ? gpu->unleased : std::string()});
+             alert.driver_text, gpu != nullptr ? gpu->unleased : std::string(),
+             gpu != nullptr ? gpu->pod : std::string()});
 }
 
 void set_gpu(Alert& alert, const GpuFacts* gpu) {

@@ -86,6 +86,18 @@ TEST(RuleEngine, ClearingAlertKeepsLastFiringMessage) {
   EXPECT_EQ(run.engine.firing_alerts()[0].message, "GPU 0 is at 90 C");
 }
 
+TEST(RuleEngine, MessageNamesThePodOfALease) {
+  Rule rule = hot_rule();
+  rule.message = "GPU {gpu} is {leased}";
+  EngineRun run({rule});
+  Facts facts = at_temperature(90);
+  run.stay(facts, 11);
+  EXPECT_EQ(run.engine.firing_alerts().at(0).message, "GPU 0 is leased");
+  facts.gpus[0].pod = "ml/trainer-0";
+  run.tick(facts);
+  EXPECT_EQ(run.engine.firing_alerts().at(0).message, "GPU 0 is leased to pod ml/trainer-0");
+}
+
 TEST(RuleEngine, LostGpuInhibitsOnlyAlertsOfSameGpu) {
   EngineRun run({hot_rule(), lost_rule()});
   Facts facts = at_temperature(90);
