@@ -5,29 +5,14 @@ refuses, as grpc-go and its protobuf send it.
 import os
 import subprocess
 import time
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
+from kubelet_server import ROOT, kubelet
 from proofs import record
 
-ROOT = Path(__file__).resolve().parents[2]
-SERVER = ROOT / "build" / "clients" / "kubelet" / "server"
 DRIVER = os.environ.get("GPUYARD_KUBELET_DRIVER", ROOT / "build/release/src/io/kubelet/kubelet_driver")
 UUID = "GPU-0b4a1f2e-93c6-4d02-8a8f-e1cbf99717f"
-
-
-@contextmanager
-def kubelet(directory, scenario):
-    """A server's socket."""
-    socket = directory / "kubelet.sock"
-    with subprocess.Popen([SERVER, socket, scenario], stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout.readline() == "ready\n"
-            yield socket
-        finally:
-            server.kill()
 
 
 def call(socket, name, status=0, seconds=20):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from program import PATIENCE, PROGRAM, wait_until
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "process"))
+sys.path += [str(Path(__file__).resolve().parents[1] / room) for room in ("process", "clients")]
 from agent_rights import token_of_agent  # noqa: E402
 from lease_yard import LeaseYard  # noqa: E402
 

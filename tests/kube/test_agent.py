@@ -12,6 +12,7 @@ import pytest
 from agent_node import RULES, TAINT, AgentNode
 from agent_rights import USER, give_rights
 from control_plane import ControlPlane
+from kubelet_server import ListedPods, build, kubelet, pod
 from program import PROGRAM, clean_environment, wait_until
 from schemas import validate
 
@@ -253,6 +254,54 @@ def test_withdraw_leaves_what_is_of_others(cluster, node, tmp_path):
     cluster.untaint_device("of-another")
     done = administer(cluster, tmp_path, "withdraw", "--node", node.name)
     assert done.stdout == "Removed: device taint rules 0, node taints 0, conditions 0.\n"
+
+
+def leased_pods(node):
+    """The GPUs of each pod that has a lease at the daemon."""
+    answer = node.yard.daemon.get("/api/gpu/pods", unix=True)
+    assert answer.status == 200, answer.text
+    return {one["pod"]: one["uuids"] for one in answer.json()["pods"]}
+
+
+def test_pods_with_gpus_have_leases_until_they_are_gone(node, tmp_path):
+    build()
+    agent = pod("gpuyard", "agent")
+    plugin = pod("ml", "trainer", devices=[node.uuids[0]])
+    claim = pod("ml", "eval", claims=[("gpu.nvidia.com", node.name, "gpu-1")])
+    share = pod("ml", "shared", devices=[f"{node.uuids[1]}::0"])
+    both = {"ml/trainer": [node.uuids[0]], "ml/eval": [node.uuids[1]]}
+    pods = ListedPods(tmp_path)
+    pods.put(agent, plugin, claim, share)
+
+    def wait_for_leases(wanted):
+        wait_until(lambda: leased_pods(node) == wanted,
+                   lambda: f"the pods {wanted}, not {leased_pods(node)}:\n{node.log()}")
+
+    def forget():
+        return node.yard.go("kube", "forget", "--socket", node.yard.daemon.socket)
+
+    with kubelet(tmp_path, str(pods.file)) as socket:
+        node.start("--pod", "gpuyard/agent", kubelet=str(socket))
+        wait_for_leases(both)
+        assert "ml/trainer" in node.yard.must("leases")
+        wait_until(lambda: {"ml/trainer", "ml/eval"} <= set(node.yard.must("usage", "--by", "pod").split()),
+                   "the usage of both pods")
+        for unbelieved in ((), (pod("ml", "other"),)):
+            pods.put(*unbelieved)
+            time.sleep(12)
+            assert leased_pods(node) == both
+        node.kill()
+        pods.put(agent, claim)
+        node.start("--pod", "gpuyard/agent", kubelet=str(socket))
+        wait_for_leases({"ml/eval": [node.uuids[1]]})
+        busy = forget()
+        assert busy.returncode == 7 and "of a pod holds GPUs" in busy.stderr, busy
+        pods.put(agent)
+        wait_for_leases({})
+    assert node.yard.go("run", "--no-wait", "--", "true").returncode != 0  # leases only observe
+    node.kill()
+    wait_until(lambda: forget().returncode == 0, "the end of the last lease")
+    node.yard.must("run", "--no-wait", "--quiet", "--", "true")
 
 
 def test_account_without_rights_is_reported_once(cluster, node):

@@ -1,10 +1,13 @@
 // A kubelet's PodResources server on Kubernetes' own stubs: what these write, io/kubelet must read.
 //
 //	server SOCKET SCENARIO    prints "ready" once it listens
+//
+// A scenario with a slash is a file with the pods, as listedPod has them; it is read at each call.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -83,9 +86,47 @@ func long(megabytes int) []*podresources.PodResources {
 	return pods
 }
 
+type listedPod struct {
+	Namespace, Name string
+	Devices         []string
+	Claims          []struct{ Driver, Pool, Device string }
+}
+
+func read(file string) ([]*podresources.PodResources, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var listed []listedPod
+	if err := json.Unmarshal(text, &listed); err != nil {
+		return nil, err
+	}
+	var pods []*podresources.PodResources
+	for _, one := range listed {
+		container := &podresources.ContainerResources{}
+		if len(one.Devices) > 0 {
+			container.Devices = devices("nvidia.com/gpu", one.Devices...)
+		}
+		for _, claimed := range one.Claims {
+			container.DynamicResources = append(container.DynamicResources, &podresources.DynamicResource{
+				ClaimName: one.Name, ClaimNamespace: one.Namespace, ClaimResources: []*podresources.ClaimResource{
+					{DriverName: claimed.Driver, PoolName: claimed.Pool, DeviceName: claimed.Device}}})
+		}
+		pods = append(pods, pod(one.Namespace, one.Name, container))
+	}
+	return pods, nil
+}
+
 func (s *server) List(_ context.Context, _ *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
 	answer := func(pods []*podresources.PodResources) (*podresources.ListPodResourcesResponse, error) {
 		return &podresources.ListPodResourcesResponse{PodResources: pods}, nil
+	}
+	if strings.Contains(s.scenario, "/") {
+		pods, err := read(s.scenario)
+		if err != nil {
+			return nil, err
+		}
+		return answer(pods)
 	}
 	switch s.scenario {
 	case "node":
