@@ -114,8 +114,7 @@ Options add_kube(Options program, KubeVerb& verb) {
   forget
       .explain(
           "For a machine that leaves Kubernetes. Remove its agent first: the next pod that an "
-          "agent "
-          "reports makes leases observe again.")
+          "agent reports makes leases observe again.")
       .example("gpuyard kube forget");
   return kube;
 }

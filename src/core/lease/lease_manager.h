@@ -294,9 +294,9 @@ class LeaseManager {
   Result<Lease> find_owned(const Caller&, const std::string& id, std::optional<Fence>) const;
   GpuRequest gpu_request_of(std::uint32_t uid, const LeaseSpec&) const;
   std::optional<Error> change_error() const;
+  void observe_only(Allocator);
   // The error while an external allocator has the GPUs, with advice for a claim of `gpus` GPUs; 0:
   // without.
-  void observe_only(Allocator);
   std::optional<Error> observe_only_error(std::size_t gpus = 0) const;
   void cancel_waiting();
   std::string new_job_id(const std::string& name) const;

@@ -83,8 +83,7 @@ inline constexpr Route<NoParams, Pods> kPods{
 inline constexpr Route<NoParams, Pods> kForgetPods{
     {"DELETE", "/api/gpu/pods", "Kubernetes", Scope::admin, GpuScope::whole,
      "Leases the GPUs through gpuyard again, until the agent reports a pod. Refused while a pod "
-     "has "
-     "GPUs here, and if [lease] mode is observe. Ended pods are forgotten; their usage records "
+     "has GPUs here, and if [lease] mode is observe. Ended pods are forgotten; their usage records "
      "remain.",
      kForgetPodsErrors}};
 
