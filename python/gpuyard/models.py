@@ -83,6 +83,10 @@ __all__ = [
     "Operations",
     "Past",
     "PendingAlert",
+    "Pod",
+    "PodRequest",
+    "PodStarted",
+    "Pods",
     "PooledGpu",
     "PowerLimitRequest",
     "Process",
@@ -436,7 +440,8 @@ class Readings(Model):
     retired_pages_double_bit: Optional[int]
     # 1 if pages will be retired at the next reset.
     retired_pages_pending: Optional[str]
-    # Recovery that the driver requests: 0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset.
+    # Recovery that the driver requests: 0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain and
+    # reset.
     recovery_action: Optional[str]
     # Persistence mode (the driver stays initialised without clients): 1 enabled, 0 disabled.
     persistence_mode: Optional[str]
@@ -1833,6 +1838,8 @@ class Lease(Model):
     uid: int
     # Name of that user; null if unknown.
     user: Optional[str]
+    # Pod whose lease it is, as namespace/name; null: not a pod's.
+    pod: Optional[str]
     # Process it is bound to. Only over the Unix sockets.
     pid: Optional[int]
     # Note of its user; shown to this user and to administrators, over the Unix sockets; otherwise
@@ -1859,6 +1866,7 @@ class Lease(Model):
         ("binding", "s", "1", False),
         ("uid", "i", "1", False),
         ("user", "s", "1", True),
+        ("pod", "s", "1", True),
         ("pid", "i", "1", True),
         ("note", "s", "1", False),
         ("wanted_gpus", "i", "1", False),
@@ -3109,6 +3117,89 @@ class SlurmJobRequest(Model):
     _shape: ClassVar[Shape] = (
         ("uid", "i", "1", False),
         ("minors", "i", "n", False),
+        ("note", "s", "1", True),
+    )
+
+
+@record
+class Pod(Model):
+    """Pod of the API."""
+
+    # Namespace and name of the pod, with a slash between them.
+    pod: str
+    lease: str
+    state: str
+    gpus: list[int]
+    uuids: list[str]
+    since: str
+    # What the pod that is gone left on its GPUs; otherwise empty.
+    left: str
+    # Seconds since it was reported gone; null: still running.
+    draining_s: Optional[float]
+    # Seconds for which all its GPUs have been idle; 0: one is busy.
+    idle_s: Optional[float]
+
+    _shape: ClassVar[Shape] = (
+        ("pod", "s", "1", False),
+        ("lease", "s", "1", False),
+        ("state", "s", "1", False),
+        ("gpus", "i", "n", False),
+        ("uuids", "s", "n", False),
+        ("since", "s", "1", False),
+        ("left", "s", "1", False),
+        ("draining_s", "n", "1", True),
+        ("idle_s", "n", "1", True),
+    )
+
+
+@record
+class Pods(Model):
+    """Pods of the API."""
+
+    schema: int
+    simulated: bool
+    # Leases only observe: Kubernetes or Slurm allocates the GPUs.
+    observes: bool
+    # Pods that have GPUs, or left something on them; oldest lease first.
+    pods: list[Pod]
+
+    _shape: ClassVar[Shape] = (
+        ("schema", "i", "1", False),
+        ("simulated", "b", "1", False),
+        ("observes", "b", "1", False),
+        ("pods", "Pod", "n", False),
+    )
+
+
+@record
+class PodStarted(Model):
+    """PodStarted of the API."""
+
+    schema: int
+    simulated: bool
+    lease: Lease
+    # UUIDs of the pod without a GPU in the driver.
+    unknown: list[str]
+
+    _shape: ClassVar[Shape] = (
+        ("schema", "i", "1", False),
+        ("simulated", "b", "1", False),
+        ("lease", "Lease", "1", False),
+        ("unknown", "s", "n", False),
+    )
+
+
+@record
+class PodRequest(Model):
+    """PodRequest of the API."""
+
+    # UUIDs of its GPUs. Only whole GPUs: a share of one has no lease.
+    uuids: list[str]
+    # Names of its containers, for display; at most 200 bytes.
+    note: Optional[str] = None
+
+    _shape: ClassVar[Shape] = (
+        ("uuids", "s", "n", False),
         ("note", "s", "1", True),
     )
 

@@ -93,6 +93,7 @@ TEST(RuleEngine, MessageNamesThePodOfALease) {
   Facts facts = at_temperature(90);
   run.stay(facts, 11);
   EXPECT_EQ(run.engine.firing_alerts().at(0).message, "GPU 0 is leased");
+  facts = at_temperature(91);
   facts.gpus[0].pod = "ml/trainer-0";
   run.tick(facts);
   EXPECT_EQ(run.engine.firing_alerts().at(0).message, "GPU 0 is leased to pod ml/trainer-0");

@@ -17,7 +17,7 @@ namespace gpuyard::metrics {
 int max_series_per_gpu();
 // Of these, the ones that are readings; and the most readings that DCGM's dialect has names for.
 int max_readings_per_gpu();
-inline constexpr int kMaxDcgmSeriesPerGpu = 66;
+inline constexpr int kMaxDcgmSeriesPerGpu = 67;
 
 // The series that each alert that fires on a GPU adds.
 inline constexpr int kSeriesPerAlert = 2;
