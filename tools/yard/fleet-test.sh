@@ -30,6 +30,7 @@ yard_fleet-test() {
   install_packages build test
   if [[ $what == kube ]]; then
     tools/kube_control_plane.sh --build
+    tools/kube_kubelet_node.sh --build
   else
     prepare_clients tools/clients_sshd.sh tools/clients_slurm.sh
   fi
