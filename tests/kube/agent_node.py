@@ -2,15 +2,17 @@
 a pod of that node and the rights of the manifest.
 """
 
+import contextlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 
-from program import PATIENCE, PROGRAM, wait_until
+from program import PATIENCE, PROGRAM, Daemon, wait_until
 
 sys.path += [str(Path(__file__).resolve().parents[1] / room) for room in ("process", "clients")]
 from agent_rights import token_of_agent  # noqa: E402
+from kubelet_node import KubeletNode  # noqa: E402
 from lease_yard import LeaseYard  # noqa: E402
 
 RESOURCE = "/apis/resource.k8s.io/v1"
@@ -23,7 +25,8 @@ QUICK = "[rule.gpu-lost]\nclear_hold_s = 2\n"
 
 
 class AgentNode:
-    """`offer`: "dra" for a ResourceSlice of its GPUs, "plugin" for a capacity of nvidia.com/gpu."""
+    """`offer`: "dra" for a ResourceSlice of its GPUs, "plugin" for a capacity of nvidia.com/gpu, "kubelet" for a
+    kubelet of its own with a device plugin, which the agent asks."""
 
     def __init__(self, cluster, place, daemon, name="n1", gpus=2, offer="dra"):
         self.cluster = cluster
@@ -35,6 +38,7 @@ class AgentNode:
         self.yard = LeaseYard(self.place, daemon, gpus, CONFIG.format(file=rules))
         self.uuids = [self.yard.world.uuid(number) for number in range(gpus)]
         self.offer = offer
+        self.kubelet = KubeletNode(cluster.place, name, self.uuids) if offer == "kubelet" else None
         self.make_node()
         self.token = token_of_agent(cluster, name)
         self.log_path = self.place / "agent.log"
@@ -44,8 +48,20 @@ class AgentNode:
         self.cluster.make_node(self.name, {"nvidia.com/gpu": str(len(self.uuids))} if self.offer == "plugin" else {})
         if self.offer == "dra":
             self.cluster.put_devices(self.name, self.uuids)
+        if self.kubelet:
+            self.report()
 
-    def start(self, *flags, kubelet="none"):
+    def report(self):
+        """Writes the GPUs that the kubelet counts into the Node's status, as a real one does every few seconds. One
+        that is stopped writes nothing."""
+        found = self.kubelet.resources()
+        if found:
+            self.cluster.api.patch(f"/api/v1/nodes/{self.name}/status", {"status": {
+                kind: {name: str(count) for name, count in resources.items()} for kind, resources in found.items()}})
+
+    def start(self, *flags, kubelet=None):
+        """`kubelet`: the socket of another than its own; "none" if the agent shall ask none."""
+        kubelet = kubelet or (self.kubelet.socket if self.kubelet else "none")
         kubeconfig = self.cluster.kubeconfig(self.token, name=f"{self.name}.json")
         with open(self.log_path, "ab") as log:
             self.agent = subprocess.Popen(
@@ -65,6 +81,8 @@ class AgentNode:
     def end(self):
         if self.agent:
             self.kill()
+        if self.kubelet:
+            self.kubelet.end()
         self.yard.end()
 
     # What the cluster knows.
@@ -116,3 +134,27 @@ class AgentNode:
     def acknowledge_all(self):
         for alert in json.loads(self.yard.must("alerts", "--json"))["alerts"]:
             self.yard.must("alerts", "ack", str(alert["number"]))
+
+
+@contextlib.contextmanager
+def started_nodes(cluster, place, offers, gpus):
+    """Nodes n2, n3 and so on, each with so many GPUs and an agent that has reported them healthy."""
+    nodes, daemons = [], []
+
+    def start(*arguments, **environment):
+        directory = place / f"daemon{len(daemons)}"
+        directory.mkdir()
+        daemons.append(Daemon(directory, *arguments, **environment))
+        return daemons[-1].ready()
+    try:
+        for number, offer in enumerate(offers, 2):
+            nodes.append(AgentNode(cluster, place / f"node{number}", start, name=f"n{number}", gpus=gpus, offer=offer))
+            nodes[-1].start()
+        for node in nodes:
+            node.wait_for_condition("True")
+        yield nodes
+    finally:
+        for node in nodes:
+            node.end()
+        for one in daemons:
+            one.kill()

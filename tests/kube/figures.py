@@ -4,7 +4,6 @@ a real API server, each against its bar.
 """
 
 import argparse
-import contextlib
 import os
 import random
 import statistics
@@ -13,10 +12,10 @@ import time
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from program import Daemon, open_directory, wait_until  # noqa: E402
+from program import open_directory, wait_until  # noqa: E402
 
 from control_plane import ControlPlane  # noqa: E402  (knows where the others are)
-from agent_node import TAINT, AgentNode  # noqa: E402
+from agent_node import TAINT, started_nodes  # noqa: E402
 from agent_rights import USER, give_rights  # noqa: E402
 
 GPUS = 8
@@ -100,29 +99,6 @@ def measure_quiet(cluster, nodes, seconds):
     say("an agent's resident memory, MiB: most", f"{max(resident_mib(node.agent.pid) for node in nodes):.1f}", "10")
 
 
-@contextlib.contextmanager
-def started_nodes(cluster, place, offers):
-    nodes, daemons = [], []
-
-    def start(*arguments, **environment):
-        directory = place / f"daemon{len(daemons)}"
-        directory.mkdir()
-        daemons.append(Daemon(directory, *arguments, **environment))
-        return daemons[-1].ready()
-    try:
-        for number, offer in enumerate(offers, 2):
-            nodes.append(AgentNode(cluster, place / f"node{number}", start, name=f"n{number}", gpus=GPUS, offer=offer))
-            nodes[-1].start()
-        for node in nodes:
-            node.wait_for_condition("True")
-        yield nodes
-    finally:
-        for node in nodes:
-            node.end()
-        for one in daemons:
-            one.kill()
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=8, help="with a DRA driver, besides one with a plugin")
@@ -132,7 +108,7 @@ def main():
     with ControlPlane(scheduling=False) as cluster, open_directory() as place:
         cluster.make_node("n1")
         give_rights(cluster)
-        with started_nodes(cluster, Path(place), ["dra"] * asked.nodes + ["plugin"]) as nodes:
+        with started_nodes(cluster, Path(place), ["dra"] * asked.nodes + ["plugin"], GPUS) as nodes:
             measure_all_at_once(cluster, nodes[0])
             measure_xids(nodes[1:-1], asked.rounds)
             measure_taints(nodes[-1], max(asked.rounds // 10, 1))

@@ -45,7 +45,7 @@ class Place:
         """Starts a program that the kernel kills when the thread that has started it ends. `net` is the
         name that its Service gives its machine: here there is one."""
         one = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *words], cwd=self.folder,
-                               stdin=subprocess.DEVNULL, **options)
+                               **{"stdin": subprocess.DEVNULL} | options)
         self._started.append(one)
         return one
 

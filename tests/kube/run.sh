@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# run.sh [PYTEST ARGUMENTS] - runs pytest once Kubernetes' control plane is built. Exit status 77, which CTest
-# calls skipped, where it is not: `./yard fleet-test kube` builds it.
+# run.sh NEED [PYTEST ARGUMENTS] - runs pytest once tools/kube_NEED.sh says that its programs are built. Exit
+# status 77, which CTest calls skipped, where they are not: `./yard fleet-test kube` builds them.
 set -euo pipefail
+need=$1
+shift
 status=0
-"$(dirname -- "${BASH_SOURCE[0]}")/../../tools/kube_control_plane.sh" >/dev/null || status=$?
+"$(dirname -- "${BASH_SOURCE[0]}")/../../tools/kube_$need.sh" >/dev/null || status=$?
 case $status in
   0) exec "${GPUYARD_PYTHON:-python3}" -m pytest "$@" ;;
   3) exit 77 ;;

@@ -24,7 +24,7 @@ yard_test() {
   shown_stage "test packages" install_packages build test
   stage "foreign clients" prepare_clients \
     tools/clients_venv.sh tools/clients_nvtop.sh tools/clients_nvidia_library.sh tools/clients_sshd.sh tools/clients_slurm.sh \
-    tools/clients_kubelet.sh tools/kube_control_plane.sh tools/web_assets.sh
+    tools/clients_kubelet.sh tools/kube_control_plane.sh tools/kube_kubelet_node.sh tools/web_assets.sh
   build_and_test release release reports --label-exclude "^($elsewhere)\$" "$@"
   ((${#failed_stages[@]} == 0)) || return 1
 }
