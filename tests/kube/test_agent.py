@@ -286,8 +286,8 @@ def test_pods_with_gpus_have_leases_until_they_are_gone(node, tmp_path):
         assert "ml/trainer" in node.yard.must("leases")
         wait_until(lambda: {"ml/trainer", "ml/eval"} <= set(node.yard.must("usage", "--by", "pod").split()),
                    "the usage of both pods")
-        for unbelieved in ((), (pod("ml", "other"),)):
-            pods.put(*unbelieved)
+        for untrusted in ((), (pod("ml", "other"),)):
+            pods.put(*untrusted)
             time.sleep(12)
             assert leased_pods(node) == both
         node.kill()

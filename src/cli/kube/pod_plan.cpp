@@ -1,6 +1,7 @@
 #include "cli/kube/pod_plan.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -52,6 +53,44 @@ const std::set<std::string>& leased_gpus(const LeasedPods& leased, std::string_v
   return found != leased.end() ? found->second : kNone;
 }
 
+// A pod that was deleted may be listed beside the one that has its name now.
+void add(ListedPod& sum, ListedPod&& pod) {
+  sum.uuids.merge(pod.uuids);
+  sum.is_complete = sum.is_complete && pod.is_complete;
+  if (sum.note.empty()) sum.note = std::move(pod.note);
+}
+
+std::optional<Lack> lack_of(const ListedPods& listed, const std::string& pod,
+                            const std::set<std::string>& leased) {
+  const auto found = listed.find(pod);
+  if (found == listed.end()) return Lack::pod;
+  const ListedPod& now = found->second;
+  if (!now.is_complete || now.uuids == leased) return std::nullopt;
+  if (now.uuids.empty()) return Lack::all_gpus;
+  if (std::ranges::includes(leased, now.uuids)) return Lack::some_gpus;
+  return std::nullopt;
+}
+
+// One list may lack a pod, or a device of it, that the next one has again.
+void update_absences(const ListedPods& listed, const LeasedPods& leased, Absences& absences,
+                     TimePoint now) {
+  std::erase_if(absences, [&](const auto& one) { return !leased.contains(one.first); });
+  for (const auto& [pod, uuids] : leased) {
+    const auto lack = lack_of(listed, pod, uuids);
+    if (!lack) {
+      absences.erase(pod);
+    } else if (const auto before = absences.find(pod);
+               before == absences.end() || before->second.lack != *lack) {
+      absences.insert_or_assign(pod, Absence{*lack, now});
+    }
+  }
+}
+
+bool is_confirmed(const Absence& absence, TimePoint now) {
+  const Duration hold = absence.lack == Lack::all_gpus ? kMinAbsenceOfGpus : kMinAbsence;
+  return now - absence.since >= hold;
+}
+
 using GpuHolders = std::map<std::string, int>;  // the number of pods that have a GPU, by its UUID
 
 // The GPUs that the pod's lease should have. If several pods have a GPU at once, as by a claim that
@@ -72,13 +111,12 @@ ListedPods listed_pods(const std::vector<kubelet::Pod>& pods,
                        const std::vector<SliceDevice>& devices) {
   ListedPods listed;
   for (const kubelet::Pod& pod : pods) {
-    listed.insert_or_assign(fmt::format("{}/{}", pod.namespace_name, pod.name),
-                            listed_pod(pod, devices));
+    add(listed[fmt::format("{}/{}", pod.namespace_name, pod.name)], listed_pod(pod, devices));
   }
   return listed;
 }
 
-bool is_believed(const ListedPods& listed, std::string_view own_pod) {
+bool is_trusted(const ListedPods& listed, std::string_view own_pod) {
   return own_pod.empty() ? !listed.empty() : listed.contains(own_pod);
 }
 
@@ -88,18 +126,15 @@ const std::string& pod_of(const PodReport& report) {
 
 std::vector<PodReport> plan_pods(const ListedPods* listed, const LeasedPods& leased,
                                  std::string_view own_pod, Absences& absences, TimePoint now) {
-  if (listed == nullptr || !is_believed(*listed, own_pod)) {
+  if (listed == nullptr || !is_trusted(*listed, own_pod)) {
     absences.clear();
     return {};
   }
+  update_absences(*listed, leased, absences, now);
   std::vector<PodReport> reports;
-  std::erase_if(absences, [&](const auto& absence) {
-    return listed->contains(absence.first) || !leased.contains(absence.first);
-  });
-  for (const auto& [pod, uuids] : leased) {
-    if (listed->contains(pod)) continue;
-    const TimePoint since = absences.try_emplace(pod, now).first->second;
-    if (now - since >= kMinAbsence) reports.emplace_back(EndPod{pod});
+  for (const auto& [pod, absence] : absences) {
+    if (absence.lack != Lack::some_gpus && is_confirmed(absence, now))
+      reports.emplace_back(EndPod{pod});
   }
   GpuHolders holders;
   for (const auto& [name, pod] : *listed) {
@@ -109,6 +144,8 @@ std::vector<PodReport> plan_pods(const ListedPods* listed, const LeasedPods& lea
     const std::set<std::string>& has = leased_gpus(leased, name);
     std::set<std::string> uuids = leasable_gpus(pod, holders, has);
     if (uuids.empty() || uuids == has) continue;
+    const auto absence = absences.find(name);
+    if (absence != absences.end() && !is_confirmed(absence->second, now)) continue;
     // The GPUs that are missing may be those of a slice that has not been read.
     if (!pod.is_complete && std::ranges::includes(has, uuids)) continue;
     reports.emplace_back(BeginPod{name, std::move(uuids), pod.note});

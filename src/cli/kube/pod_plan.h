@@ -9,6 +9,7 @@
 //                                              Absences ----+
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -22,8 +23,12 @@
 
 namespace gpuyard::cli::kube {
 
-// A pod is gone if it is missing from two lists that are at least this far apart.
+// A pod is gone if it is missing from two lists that are at least this far apart. Likewise a lease
+// loses some of its GPUs.
 inline constexpr Duration kMinAbsence = std::chrono::seconds(5);
+// A listed pod whose GPUs are all missing has lost them after this time: a kubelet that has just
+// started lists pods before their devices.
+inline constexpr Duration kMinAbsenceOfGpus = std::chrono::minutes(1);
 
 // A pod and its whole GPUs. A share of a GPU is not in it: others use that GPU as well.
 struct ListedPod {
@@ -39,14 +44,21 @@ struct ListedPod {
 using ListedPods = std::map<std::string, ListedPod, std::less<>>;
 // The UUIDs of the pods that hold a lease, by the same.
 using LeasedPods = std::map<std::string, std::set<std::string>, std::less<>>;
-// The time of the first believed list from which a leased pod is missing, by the same.
-using Absences = std::map<std::string, TimePoint>;
+// What a list lacks of a leased pod.
+enum class Lack : std::uint8_t { pod, all_gpus, some_gpus };
+struct Absence {
+  Lack lack{};
+  TimePoint since{};  // when the first trusted list that lacks it was read
+};
+// By the same.
+using Absences = std::map<std::string, Absence, std::less<>>;
 
 ListedPods listed_pods(const std::vector<kubelet::Pod>&, const std::vector<SliceDevice>&);
 
-// Returns whether a missing pod may be gone. A kubelet that has just started lists no pod, or not
-// yet all of them. `own_pod` is the agent's own, which runs; "": the agent runs in no pod.
-bool is_believed(const ListedPods&, std::string_view own_pod);
+// Returns whether a pod that the list lacks may be gone. A kubelet that has just started lists no
+// pod, or not yet all of them. `own_pod` is the agent's own, which runs; "": the agent runs in no
+// pod.
+bool is_trusted(const ListedPods&, std::string_view own_pod);
 
 // PUT of the pod: it has these GPUs.
 struct BeginPod {
@@ -68,7 +80,7 @@ using PodReport = std::variant<BeginPod, EndPod>;
 
 const std::string& pod_of(const PodReport&);
 
-// Returns the reports for one list, ends first. A list that is not believed, or null (the kubelet
+// Returns the reports for one list, ends first. A list that is not trusted, or null (the kubelet
 // did not answer), has none. REQUIRES: each list is given once, `now` is when it was read.
 std::vector<PodReport> plan_pods(const ListedPods*, const LeasedPods&, std::string_view own_pod,
                                  Absences&, TimePoint now);

@@ -68,6 +68,13 @@ TEST(KubeListedPods, DeviceWithoutSliceMakesItIncomplete) {
   EXPECT_EQ(listed({"ml", "dra", {}, {claimed("gpu-0")}}), (ListedPod{{}, "", false}));
 }
 
+TEST(KubeListedPods, PodsOfOneNameAreOne) {
+  const auto pods = listed_pods({{"ml", "a", {assigned(kFirstUuid, "main")}, {}},
+                                 {"ml", "a", {assigned(kSecondUuid, "main")}, {}}},
+                                {});
+  EXPECT_THAT(pods, ElementsAre(Pair("ml/a", ListedPod{{kFirstUuid, kSecondUuid}, "main"})));
+}
+
 TEST(KubeListedPods, NoteIsCutAtItsBound) {
   kubelet::Pod pod{"ml", "wide", {}, {}};
   for (int i = 0; i < 40; ++i) {
@@ -149,7 +156,7 @@ TEST_F(KubePodPlan, EmptyListsEndNothing) {
   EXPECT_THAT(plan(), ElementsAre(end("ml/a")));
 }
 
-TEST_F(KubePodPlan, ListsWithoutTheAgentsOwnPodAreNotBelieved) {
+TEST_F(KubePodPlan, ListsWithoutTheAgentsOwnPodAreNotTrusted) {
   leased_["ml/a"] = {"GPU-0"};
   listed_.clear();
   add("ml/new", {"GPU-1"});
@@ -169,11 +176,43 @@ TEST_F(KubePodPlan, MissedListStartsTheAbsenceAnew) {
   EXPECT_THAT(plan(), ElementsAre(end("ml/a")));
 }
 
-// A finished pod of an old kubelet, or one whose devices the kubelet has not restored yet.
-TEST_F(KubePodPlan, ListedPodWithoutItsGpusIsNotGone) {
+// A kubelet that has just started may not have restored the devices yet. Later, it is another pod
+// of that name, or a finished one that an old kubelet still lists.
+TEST_F(KubePodPlan, PodWithoutItsGpusHasLostThemAfterAMinute) {
+  leased_["ml/a"] = {"GPU-0"};
+  add("ml/a", {});
+  for (int i = 0; i < 12; ++i) EXPECT_THAT(plan(), IsEmpty());
+  EXPECT_THAT(plan(), ElementsAre(end("ml/a")));
+}
+
+TEST_F(KubePodPlan, PodThatGetsItsGpusBackHasLostNone) {
+  leased_["ml/a"] = {"GPU-0"};
+  for (int i = 0; i < 3; ++i) {
+    add("ml/a", {});
+    for (int j = 0; j < 12; ++j) EXPECT_THAT(plan(), IsEmpty());
+    add("ml/a", {"GPU-0"});
+    EXPECT_THAT(plan(), IsEmpty());
+  }
+}
+
+TEST_F(KubePodPlan, PodMissingAfterItLacksItsGpusIsCountedAnew) {
   leased_["ml/a"] = {"GPU-0"};
   add("ml/a", {});
   for (int i = 0; i < 5; ++i) EXPECT_THAT(plan(), IsEmpty());
+  listed_.erase("ml/a");
+  EXPECT_THAT(plan(), IsEmpty());
+  EXPECT_THAT(plan(), ElementsAre(end("ml/a")));
+}
+
+TEST_F(KubePodPlan, FewerGpusAreReportedWithTheSecondList) {
+  leased_["ml/a"] = {"GPU-0", "GPU-1"};
+  add("ml/a", {"GPU-0"});
+  EXPECT_THAT(plan(), IsEmpty());
+  add("ml/a", {"GPU-0", "GPU-1"});
+  EXPECT_THAT(plan(), IsEmpty()) << "the first list lacked a device";
+  add("ml/a", {"GPU-0"});
+  EXPECT_THAT(plan(), IsEmpty());
+  EXPECT_THAT(plan(), ElementsAre(begin("ml/a", {"GPU-0"})));
 }
 
 TEST_F(KubePodPlan, UnreadSliceTakesNoGpuAway) {
@@ -182,8 +221,6 @@ TEST_F(KubePodPlan, UnreadSliceTakesNoGpuAway) {
   EXPECT_THAT(plan(), IsEmpty());
   add("ml/a", {"GPU-0", "GPU-2"}, false);
   EXPECT_THAT(plan(), ElementsAre(begin("ml/a", {"GPU-0", "GPU-2"})));
-  add("ml/a", {"GPU-0"});
-  EXPECT_THAT(plan(), ElementsAre(begin("ml/a", {"GPU-0"})));
 }
 
 // Otherwise two pods would end each other's lease with each list.

@@ -11,6 +11,8 @@
 namespace gpuyard::cli::kube {
 namespace {
 
+constexpr unsigned kMaxDoublings = 3;  // of the pause after failures in a row
+
 // Whether an error is of one pod's report, so that others may be accepted.
 bool is_of_pod(const Error& error) {
   return error.code == Errc::not_found || error.code == Errc::conflict ||
@@ -37,7 +39,11 @@ PodReporter::PodReporter(std::string own_pod, PodListView& kubelet, PodLeaseView
 
 void PodReporter::run_round(const std::vector<SliceDevice>& devices, bool daemon_answers) {
   // A daemon that was away may have been replaced, with its state.
-  if (!daemon_answers) return leased_.reset();
+  if (!daemon_answers) {
+    leased_.reset();
+    repeat_due_ = {};
+    return;
+  }
   if (now_() < due_) return;
   due_ = now_() + kPodInterval;
   if (!read_leased_pods()) return;
@@ -47,9 +53,10 @@ void PodReporter::run_round(const std::vector<SliceDevice>& devices, bool daemon
   std::optional<ListedPods> listed;
   if (pods) {
     listed = listed_pods(*pods, devices);
-    log_belief(*listed);
+    log_trust(*listed);
   }
   send_all(plan_pods(listed ? &*listed : nullptr, *leased_, own_pod_, absences_, read_at));
+  if (now_() >= repeat_due_ && listed && is_trusted(*listed, own_pod_)) repeat_report(*listed);
 }
 
 bool PodReporter::read_leased_pods() {
@@ -83,6 +90,7 @@ void PodReporter::send_all(const std::vector<PodReport>& reports) {
     const bool is_end = std::holds_alternative<EndPod>(report);
     if (!done && is_end && done.error().code == Errc::not_found) done = {};
     if (done) {
+      accept();
       apply_report(*leased_, report);
       refusals_.erase(pod_of(report));
       log::info("{}", report_text(report));
@@ -92,8 +100,21 @@ void PodReporter::send_all(const std::vector<PodReport>& reports) {
       return fail(done.error());
     }
   }
-  if (!error_.empty()) log::info("the daemon takes reports of pods again");
-  error_.clear();
+}
+
+// The daemon knows the pods from before its restart, but not whether an allocator still reports. A
+// report that changes nothing says so.
+void PodReporter::repeat_report(const ListedPods& listed) {
+  if (!leased_) return;
+  const auto same = std::ranges::find_if(*leased_, [&](const auto& leased) {
+    const auto pod = listed.find(leased.first);
+    return pod != listed.end() && pod->second.uuids == leased.second;
+  });
+  if (same == leased_->end()) return;
+  const auto done =
+      daemon_.report(BeginPod{same->first, same->second, listed.find(same->first)->second.note});
+  if (!done && !is_of_pod(done.error())) return fail(done.error());
+  accept();
 }
 
 bool PodReporter::is_waiting(const PodReport& report) const {
@@ -108,25 +129,33 @@ void PodReporter::refuse(const PodReport& report, const Error& error) {
     log::warning("the daemon refuses the report of pod {}: {}", pod_of(report), error.text());
   }
   refusals_.insert_or_assign(pod_of(report), Refusal{report, now_() + kRefusedPodInterval});
+  leased_due_ = {};  // a refused report may have ended the pod's earlier lease
+}
+
+void PodReporter::accept() {
+  repeat_due_ = now_() + kLeasedPodsInterval;
+  failures_ = 0;
+  if (!error_.empty()) log::info("the daemon accepts reports of pods again");
+  error_.clear();
 }
 
 void PodReporter::fail(const Error& error) {
   leased_.reset();  // a report whose answer is lost may have been accepted
-  if (is_lasting(error)) due_ = now_() + kRefusedInterval;
+  repeat_due_ = {};
+  const Duration pause = kPodInterval * (1U << std::min(failures_++, kMaxDoublings));
+  due_ = now_() + (is_lasting(error) ? kRefusedInterval : pause);
   if (error.text() == error_) return;
   error_ = error.text();
   log::warning("{}", error_);
 }
 
-void PodReporter::log_belief(const ListedPods& listed) {
-  const bool is_unbelieved = !is_believed(listed, own_pod_);
-  if (is_unbelieved && !unbelieved_logged_) {
-    log::warning("the kubelet lists {} pods, and {}; until it does, no pod is reported",
-                 listed.size(),
-                 own_pod_.empty() ? "the agent waits for one"
-                                  : fmt::format("not the agent's own, {}", own_pod_));
+void PodReporter::log_trust(const ListedPods& listed) {
+  const bool is_untrusted = !is_trusted(listed, own_pod_);
+  if (is_untrusted && !untrusted_logged_) {
+    log::warning("the kubelet does not list {}; until it does, no pod is reported",
+                 own_pod_.empty() ? "any pod" : fmt::format("the agent's own pod {}", own_pod_));
   }
-  unbelieved_logged_ = is_unbelieved;
+  untrusted_logged_ = is_untrusted;
 }
 
 }  // namespace gpuyard::cli::kube

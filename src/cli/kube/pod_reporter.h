@@ -59,10 +59,12 @@ class PodReporter {
 
   bool read_leased_pods();
   void send_all(const std::vector<PodReport>&);
+  void repeat_report(const ListedPods&);
   bool is_waiting(const PodReport&) const;
   void refuse(const PodReport&, const Error&);
+  void accept();
   void fail(const Error&);
-  void log_belief(const ListedPods&);
+  void log_trust(const ListedPods&);
 
   std::string own_pod_;
   PodListView& kubelet_;
@@ -73,8 +75,10 @@ class PodReporter {
   TimePoint leased_due_{};                   // when it is read again
   TimePoint due_{};                          // no round before
   std::map<std::string, Refusal> refusals_;  // by pod
-  std::string error_;  // that was logged last; empty: the daemon takes reports
-  bool unbelieved_logged_ = false;
+  TimePoint repeat_due_{};                   // when a report is repeated if none is new
+  unsigned failures_ = 0;                    // in a row
+  std::string error_;  // that was logged last; empty: the daemon accepts reports
+  bool untrusted_logged_ = false;
 };
 
 // "reported pod default/trainer-0 with GPU-..., GPU-..."

@@ -75,13 +75,29 @@ TEST_F(KubePodReporter, QuietNodeCostsOneListInFiveSeconds) {
   EXPECT_EQ(daemon_.fetches, 1);
   pass(minutes(5));
   EXPECT_EQ(daemon_.fetches, 2);
+  EXPECT_EQ(daemon_.calls, 2) << "so that the daemon knows that it still has reports";
+  EXPECT_EQ(count_lines_with("reported pod"), 1);
+}
+
+// The daemon has the pods of its last life, and waits for a report of this one.
+TEST_F(KubePodReporter, RestartedDaemonGetsAReportOfAPodThatItHas) {
+  daemon_.leased = {{"ml/a", {"GPU-0"}}, {"ml/b", {"GPU-1"}}};
+  kubelet_.pods["ml/a"] = {"GPU-0"};
+  kubelet_.pods["ml/b"] = {"GPU-1"};
+  pass(seconds(20));
+  EXPECT_EQ(daemon_.calls, 1);
+  pass(seconds(1), false);
+  pass(seconds(20));
+  EXPECT_EQ(daemon_.calls, 2);
+  EXPECT_THAT(daemon_.leased, SizeIs(2));
 }
 
 TEST_F(KubePodReporter, NextAgentEndsWhatIsGone) {
   daemon_.leased = {{"ml/a", {"GPU-0"}}, {"ml/b", {"GPU-1"}}};
   kubelet_.pods["ml/b"] = {"GPU-1"};
   pass(seconds(11));
-  EXPECT_THAT(daemon_.accepted, ElementsAre(PodReport(EndPod{"ml/a"})));
+  EXPECT_THAT(daemon_.accepted, Contains(PodReport(EndPod{"ml/a"})));
+  EXPECT_THAT(daemon_.leased, ElementsAre(Pair("ml/b", ElementsAre("GPU-1"))));
 }
 
 TEST_F(KubePodReporter, DaemonThatWasDownGetsTheLatestPods) {
@@ -104,16 +120,16 @@ TEST_F(KubePodReporter, ReportWithoutAnswerIsReadBack) {
   pass(seconds(1));
   daemon_.loses_answer = false;
   pass(seconds(20));
-  EXPECT_EQ(daemon_.calls, 1);
+  EXPECT_EQ(daemon_.calls, 2) << "the second one is repeated";
   EXPECT_EQ(daemon_.fetches, 2);
-  EXPECT_THAT(CapturedLog::lines(), Contains("INFO the daemon takes reports of pods again"));
+  EXPECT_THAT(CapturedLog::lines(), Contains("INFO the daemon accepts reports of pods again"));
 }
 
 TEST_F(KubePodReporter, FailureEndsTheRound) {
   for (int i = 0; i < 5; ++i) kubelet_.pods[fmt::format("ml/{}", i)] = {fmt::format("GPU-{}", i)};
   daemon_.fails_with = Error{Errc::unavailable, "the disk is full"};
-  pass(seconds(15));
-  EXPECT_EQ(daemon_.calls, 3) << "one for each list";
+  pass(seconds(75));
+  EXPECT_EQ(daemon_.calls, 4) << "one for each list, after 5, 10, 20 and 40 s";
   EXPECT_EQ(count_lines_with("the disk is full"), 1);
 }
 
@@ -175,12 +191,12 @@ TEST_F(KubePodReporter, RoundIsBounded) {
   EXPECT_EQ(daemon_.calls, 2) << "so that the verdicts are read";
 }
 
-TEST_F(KubePodReporter, ListThatIsNotBelievedIsLoggedOnce) {
+TEST_F(KubePodReporter, ListThatIsNotTrustedIsLoggedOnce) {
   daemon_.leased["ml/a"] = {"GPU-0"};
   kubelet_.pods = {{"ml/b", {"GPU-1"}}};
   pass(minutes(1));
   EXPECT_EQ(daemon_.calls, 0);
-  EXPECT_EQ(count_lines_with("not the agent's own, gpuyard/agent"), 1);
+  EXPECT_EQ(count_lines_with("does not list the agent's own pod gpuyard/agent"), 1);
 }
 
 TEST_F(KubePodReporter, SilentKubeletEndsNothing) {
