@@ -441,7 +441,7 @@ class Readings(Model):
     # 1 if pages will be retired at the next reset.
     retired_pages_pending: Optional[str]
     # Recovery that the driver requests: 0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain and
-    # reset.
+    # reset, 5 IMEX domain, 6 bus reset, 7 system reboot.
     recovery_action: Optional[str]
     # Persistence mode (the driver stays initialised without clients): 1 enabled, 0 disabled.
     persistence_mode: Optional[str]
@@ -1834,7 +1834,7 @@ class Lease(Model):
     id: str
     state: str
     binding: str
-    # Owner of the lease.
+    # Owner of the lease; 4294967295: a pod, which has no user.
     uid: int
     # Name of that user; null if unknown.
     user: Optional[str]
@@ -3132,9 +3132,9 @@ class Pod(Model):
     gpus: list[int]
     uuids: list[str]
     since: str
-    # What the pod that is gone left on its GPUs; otherwise empty.
+    # Processes or memory on its GPUs after the pod ended; otherwise empty.
     left: str
-    # Seconds since it was reported gone; null: still running.
+    # Seconds since it was reported gone; null: it still runs.
     draining_s: Optional[float]
     # Seconds for which all its GPUs have been idle; 0: one is busy.
     idle_s: Optional[float]
@@ -3158,7 +3158,7 @@ class Pods(Model):
 
     schema: int
     simulated: bool
-    # Leases only observe: Kubernetes or Slurm allocates the GPUs.
+    # Kubernetes allocates the GPUs, and leases only observe.
     observes: bool
     # Pods that have GPUs, or left something on them; oldest lease first.
     pods: list[Pod]

@@ -39,7 +39,7 @@ void add_unleased(const std::vector<lease::ObservedProcess>& observed, andon::Le
   for (const lease::ObservedProcess& one : observed) {
     if (one.attribution != lease::ObservedProcess::Attribution::outsider) continue;
     if (++count > kMaxNamed) continue;
-    named.push_back(fmt::format("PID {} ({}) of UID {}", one.pid, one.command, one.uid));
+    named.push_back(fmt::format("PID {} ({}) of UID {}", one.pid, printable(one.command), one.uid));
   }
   if (count > kMaxNamed) named.push_back(fmt::format("{} more", count - kMaxNamed));
   facts.unleased_processes = count;
@@ -187,7 +187,10 @@ std::map<DeviceId, andon::LeaseFacts> AlertAdapter::lease_facts(const Snapshot& 
                  gpu);
   }
   for (const lease::Lease* const lease : leases_.leases_with_gpus()) {
-    for (const DeviceId& gpu : lease->gpus) facts[gpu].pod = lease->pod;
+    for (const DeviceId& gpu : lease->gpus) {
+      facts[gpu].lease = lease->id;
+      facts[gpu].pod = lease->pod;
+    }
   }
   return facts;
 }

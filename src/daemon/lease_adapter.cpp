@@ -96,8 +96,7 @@ void LeaseAdapter::record_unleased_process(const DeviceId& gpu, const lease::Obs
   event.severity = EventSeverity::warn;
   const auto allocator = leases_.gpus().allocator();
   const std::string remedy =
-      allocator ? fmt::format("it belongs to no {} of {}", lease::words_of(*allocator).job,
-                              lease::words_of(*allocator).name)
+      allocator ? fmt::format("it belongs to no {}", lease::words_of(*allocator).own_job)
                 : fmt::format("to lease the GPU: `gpuyard lease adopt --pid {}`", one.pid);
   event.text = fmt::format(
       "PID {} ({}) of UID {} uses the GPU without a lease{}; {}", one.pid, one.command, one.uid,

@@ -38,6 +38,7 @@ class ProcessAttributor {
     observed_process.uid = user->second->traits.uid;
     observed_process.command = user->second->command;
     observed_process.in_job = user->second->in_job;
+    observed_process.in_container = user->second->traits.container.has_value();
     attribute(user->second, gpu, observed_process);
     return observed_process;
   }

@@ -86,14 +86,15 @@ Options add_kube(Options program, KubeVerb& verb) {
   agent.option("--kubelet", verb.kubelet, "Socket of the kubelet's PodResources API, or none")
       .metavar("PATH")
       .default_is("/var/lib/kubelet/pod-resources/kubelet.sock");
-  agent.option("--pod", verb.pod, "Pod of the agent; the kubelet must list it to be believed")
+  agent.option("--pod", verb.pod, "Pod of the agent; a list of pods is trusted if it has this one")
       .metavar("NAMESPACE/NAME")
-      .default_is("none: the kubelet must list any pod");
+      .default_is("none: a list with any pod is trusted");
   agent
       .explain(
           "Runs until it is killed, beside the node's daemon. With --effect None it still sets the "
-          "condition and the Node's taint. Pods with whole GPUs become leases of the daemon; from "
-          "the first one on, the daemon's leases only observe. With --kubelet none, no pod does.")
+          "condition and the Node's taint. Each pod with whole GPUs gets a lease from the daemon, "
+          "which then only records leases and grants none. With --kubelet none, pods get no "
+          "leases.")
       .example("gpuyard kube agent --node n1 --memory /run/gpuyard-kube/memory.json")
       .example("gpuyard kube agent --node n1 --effect None", "Dry run for device taints");
   const Options status =

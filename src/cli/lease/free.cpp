@@ -52,9 +52,9 @@ int run(const FreeVerb& verb) {
     print(formatted("{}\n", fmt::join(free, ",")));
   }
   if (reply->enough) return 0;
-  if (reply->why.starts_with(words_of(gpuyard::lease::Allocator::kubernetes).name))
-    return print_error({Errc::conflict, reply->why});
   // The daemon would refuse the claim that is advised below.
+  if (const auto pods = client::call(*daemon, protocol::kPods); pods && pods->observes)
+    return print_error({Errc::conflict, reply->why});
   if (const auto slurm = client::call(*daemon, protocol::kSlurm); slurm && slurm->observes) {
     return print_error(
         {.code = Errc::conflict,

@@ -236,7 +236,7 @@ at = 1
 severity = 85
 quarantine = true # NVIDIA asks for no new work on the GPU with each of these recoveries
 message = "GPU {gpu} needs recovery: the driver requests {recovery}"
-advice = "Let its work end, or stop it. For a reset, run `nvidia-smi --gpu-reset -i {gpu}`; for a reboot, run `reboot`. For peer-to-peer traffic, stop all programs that use several GPUs, then see what the driver requests next."
+advice = "Let the work on the GPU finish, or stop it. For a reset, run `nvidia-smi --gpu-reset -i {gpu}`; for a reboot, run `reboot`. For peer-to-peer traffic, stop all programs that use several GPUs, then see what the driver requests next."
 
 [rule.xid-fatal]
 on = "xid"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -87,6 +88,10 @@ Number recovery_needed(const Sample& sample) {
   // nvmlDeviceGpuRecoveryAction_t: no recovery, and that of an IMEX domain, a set of machines. The
   // GPU itself works.
   constexpr std::array<std::int64_t, 2> kNotOfTheGpu = {0, 5};
+  const Reading* const reading = sample.find(Metric::recovery_action);
+  const Missing* const missing = reading != nullptr ? reading->missing() : nullptr;
+  // An older driver that was installed since requests nothing.
+  if (missing != nullptr && missing->reason == MissingReason::not_supported) return 0.0;
   const std::int64_t* const action = sample.number(Metric::recovery_action);
   if (action == nullptr) return std::nullopt;
   if (std::ranges::find(kNotOfTheGpu, *action) != kNotOfTheGpu.end()) return 0.0;
@@ -167,6 +172,9 @@ void FactCollector::update_idle(const DeviceState& device, const LeaseFacts& lea
   const std::optional<bool> idle = use ? std::optional(*use == 0) : std::nullopt;
   const auto used = answers ? is_in_use(device) : std::nullopt;
   Idle& trackers = idle_[device.info.id];
+  // The idle time of one lease is not that of the next.
+  if (lease.leased && std::exchange(trackers.lease, lease.lease) != lease.lease)
+    trackers.leased = {};
   signals[Signal::idle] = trackers.in_use.update(logical_and(idle, used), now);
   signals[Signal::reserved_idle] = trackers.leased.update(logical_and(idle, lease.leased), now);
 }

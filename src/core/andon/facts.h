@@ -36,6 +36,7 @@ struct LeaseFacts {
   std::optional<bool> leased = {};
   std::optional<std::size_t> unleased_processes = {};
   std::string unleased_text = {};  // names them: "(PID 17 (python) of UID 1000)"
+  std::string lease = {};          // the id
   std::string pod = {};            // of a pod's lease
 };
 
@@ -61,6 +62,7 @@ class FactCollector {
   struct Idle {
     DurationTracker in_use;
     DurationTracker leased;
+    std::string lease;
   };
 
   GpuFacts collect_gpu(const DeviceState&, const LeaseFacts&, TimePoint now);

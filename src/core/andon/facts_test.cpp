@@ -88,6 +88,18 @@ TEST_F(FactCollectorTest, LeasedGpuWithoutLoadIsReservedIdle) {
   EXPECT_EQ(signal_value(Signal::reserved_idle), 0);
 }
 
+TEST_F(FactCollectorTest, IdleTimeOfALeaseIsNotThatOfTheNext) {
+  set(Metric::utilization_gpu, 0);
+  lease_.leased = true;
+  lease_.lease = "pod-a-1";
+  EXPECT_EQ(signal_value(Signal::reserved_idle), 0);
+  now_ += std::chrono::minutes(29);
+  lease_.lease = "pod-b-2";
+  EXPECT_EQ(signal_value(Signal::reserved_idle), 0);
+  now_ += std::chrono::minutes(1);
+  EXPECT_EQ(signal_value(Signal::reserved_idle), 60);
+}
+
 TEST_F(FactCollectorTest, UnknownIntervalPausesIdleTime) {
   set(Metric::utilization_gpu, 0);
   list({ProcessKind::compute});
@@ -211,6 +223,8 @@ TEST_F(FactCollectorTest, RecoveryOfTheGpuIsNeededOnlyIfKnown) {
   set(Metric::recovery_action, 8);
   EXPECT_EQ(signal_value(Signal::recovery_needed), std::nullopt) << "newer than gpuyard";
   gpu().sample.set({Metric::recovery_action, 0, now_, Missing{MissingReason::not_supported, ""}});
+  EXPECT_EQ(signal_value(Signal::recovery_needed), 0) << "an older driver, which has no such field";
+  gpu().sample.set({Metric::recovery_action, 0, now_, Missing{MissingReason::failed, ""}});
   EXPECT_EQ(signal_value(Signal::recovery_needed), std::nullopt);
   set(Metric::recovery_action, 1);
   gpu().condition = DeviceCondition::unresponsive;

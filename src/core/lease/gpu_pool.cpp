@@ -170,17 +170,19 @@ std::vector<ObservedProcess> GpuPool::observe(const DeviceId& gpu, const Observa
   const bool is_split = pool_gpu != gpus_.end() && pool_gpu->second.is_split;
   if (!is_observe_only() || !is_split) {
     std::ranges::copy_if(*list, std::back_inserter(unleased),
-                         [&](const ObservedProcess& one) { return is_unleased(one); });
+                         [&](const ObservedProcess& one) { return is_unleased(gpu, one); });
   }
   return update_unleased(gpu, std::move(unleased), now);
 }
 
 // A process that cannot be seen withholds a GPU from leasing. An allocator's GPU is not leased, and
 // such a process may be of any job.
-bool GpuPool::is_unleased(const ObservedProcess& process) const {
+bool GpuPool::is_unleased(const DeviceId& gpu, const ObservedProcess& process) const {
   using enum ObservedProcess::Attribution;
   if (!is_observe_only()) return process.attribution != member;
-  return process.attribution == outsider && process.started && !process.in_job;
+  if (process.attribution != outsider || !process.started || process.in_job) return false;
+  // A job may have started it with the help of a daemon of root's: in a container, or over MPS.
+  return !is_leased(gpu) || (!process.in_container && process.uid != 0);
 }
 
 void GpuPool::remove_recent(const DeviceId& gpu, std::vector<ObservedProcess>& unleased,

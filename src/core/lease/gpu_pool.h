@@ -139,7 +139,7 @@ class GpuPool {
   // Updates the used memory, drawing excluded, which may be newer than that of update_gpus().
   void update_used_bytes(const DeviceId&, std::int64_t used_bytes);
   // Whether the process needs a lease and has none.
-  bool is_unleased(const ObservedProcess&) const;
+  bool is_unleased(const DeviceId&, const ObservedProcess&) const;
   // Removes processes that an allocator may still report.
   void remove_recent(const DeviceId&, std::vector<ObservedProcess>&, TimePoint now) const;
   std::vector<ObservedProcess> update_unleased(const DeviceId&,

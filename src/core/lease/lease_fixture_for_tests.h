@@ -95,6 +95,7 @@ class FakeObserver final : public ProcessObserver {
     bool visible = true;        // if not, in another PID namespace
     bool by_container = false;  // only its container names the lease
     bool in_job = false;        // its control group is of a job or pod
+    bool in_container = false;
   };
 
   ProcessKey start(std::uint32_t pid, std::uint32_t uid = 1000, std::uint32_t parent = 0) {
@@ -209,6 +210,7 @@ class FakeObserver final : public ProcessObserver {
     seen.uid = one.identity.uid;
     seen.command = one.identity.command;
     seen.in_job = one.in_job;
+    seen.in_container = one.in_container;
     for (const ObservedLease& suspect : suspects) {
       const bool on_its_gpu = std::count(suspect.gpus.begin(), suspect.gpus.end(), gpu) > 0;
       const bool users = suspect.whole_gpu || (suspect.whole_user && suspect.uid == seen.uid);

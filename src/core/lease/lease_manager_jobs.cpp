@@ -98,7 +98,7 @@ std::optional<Error> LeaseManager::observe_only_error(std::size_t gpus) const {
   return allocator ? std::optional(allocated_error(*allocator, gpus)) : std::nullopt;
 }
 
-// Names come again: Slurm reuses job numbers. The time makes each beginning another lease, the
+// Names are reused, as Slurm reuses job numbers. The time makes each beginning another lease, the
 // later one the greater.
 std::string LeaseManager::new_job_id(const std::string& name) const {
   const auto make_id = [prefix = job_id_prefix(name)](std::int64_t millis) {

@@ -204,6 +204,32 @@ TEST_F(UnleasedInObserveMode, ProcessOfAnotherUserOnAJobsGpuCounts) {
   EXPECT_THAT(unleased_after(seconds(35)), ElementsAre(66U));
 }
 
+// Docker's daemon, or that of MPS, may have started it for the job.
+TEST_F(UnleasedInObserveMode, ContainerOrRootsProcessCountsOnlyWhereNoJobIs) {
+  for (auto* const started_by_root :
+       {+[](FakeObserver::Running& one) { one.in_container = true; },
+        +[](FakeObserver::Running& one) { one.identity.uid = 0; }}) {
+    JobFixture node{2, GrantMode::observe};
+    node.observer.start(66, 2000);
+    node.observer.running.at(66).gpus = {"GPU-1"};
+    started_by_root(node.observer.running.at(66));
+    ASSERT_TRUE(node.begin_job("slurm-17", {"GPU-1"}, 1000));
+    const auto unleased = [&] {
+      for (int second = 0; second < 35; ++second) {
+        node.leases->on_processes();
+        node.loop.advance(seconds(1));
+      }
+      const auto& all = node.leases->gpus().unleased_processes();
+      const auto found = all.find("GPU-1");
+      return found != all.end() ? found->second.size() : 0;
+    };
+    EXPECT_EQ(unleased(), 0U);
+    ASSERT_TRUE(node.begin_job("slurm-18", {"GPU-0"}, 1000));
+    ASSERT_TRUE(node.end_job("slurm-17"));
+    EXPECT_EQ(unleased(), 1U);
+  }
+}
+
 TEST_F(UnleasedInObserveMode, ProcessOfAJobOrPodWithoutALeaseDoesNotCount) {
   fixture.observer.running.at(66).in_job = true;
   fixture.leases->accept_report(Allocator::kubernetes);

@@ -56,6 +56,7 @@ struct ObservedProcess {
   std::string command = {};
   std::optional<std::int64_t> memory_bytes = {};
   bool in_job = false;  // its control group is of a job or pod, which may have no lease
+  bool in_container = false;
 
   friend bool operator==(const ObservedProcess&, const ObservedProcess&) = default;
 };

@@ -94,7 +94,9 @@ using LeaseAction = std::optional<std::string>;
 LeaseAction lease_action_of(const RouteCall& call, const lease::Lease& lease, std::string_view what,
                             bool forced = false) {
   if (call.principal.uid == lease.uid && !forced) return std::nullopt;
-  return fmt::format("{} lease {} of uid {}", what, lease.id, lease.uid);
+  const std::string holder =
+      lease.pod.empty() ? fmt::format("uid {}", lease.uid) : "pod " + lease.pod;
+  return fmt::format("{} lease {} of {}", what, lease.id, holder);
 }
 
 void report_lease_action(const RouteCall& call, const LeaseAction& action,

@@ -39,7 +39,7 @@ protocol::Pod pod_of(const Context& context, const lease::Lease& lease) {
 protocol::Pods pods_of(const Context& context) {
   protocol::Pods pods;
   pods.simulated = is_simulated(context);
-  pods.observes = context.leases.gpus().is_observe_only();
+  pods.observes = context.leases.gpus().allocator() == lease::Allocator::kubernetes;
   for (const lease::Lease* lease : jobs_with_gpus(context, lease::Allocator::kubernetes))
     pods.pods.push_back(pod_of(context, *lease));
   return pods;

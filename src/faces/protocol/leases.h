@@ -144,7 +144,8 @@ BOOST_DESCRIBE_STRUCT(Lease, (),
                       (id, state, binding, uid, user, pod, pid, note, wanted_gpus, fence, gpus,
                        asked, granted, until, ended, ending, why, overdue, place, use))
 GPUYARD_ABOUT(
-    Lease, {"uid", "Owner of the lease."}, {"user", "Name of that user; null if unknown."},
+    Lease, {"uid", "Owner of the lease; 4294967295: a pod, which has no user."},
+    {"user", "Name of that user; null if unknown."},
     {"pod", "Pod whose lease it is, as namespace/name; null: not a pod's."},
     {"pid", "Process it is bound to. Only over the Unix sockets."},
     {"note",

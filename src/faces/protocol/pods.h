@@ -37,8 +37,8 @@ struct Pod {
 };
 BOOST_DESCRIBE_STRUCT(Pod, (), (pod, lease, state, gpus, uuids, since, left, draining_s, idle_s))
 GPUYARD_ABOUT(Pod, {"pod", "Namespace and name of the pod, with a slash between them."},
-              {"left", "What the pod that is gone left on its GPUs; otherwise empty."},
-              {"draining_s", "Seconds since it was reported gone; null: still running."},
+              {"left", "Processes or memory on its GPUs after the pod ended; otherwise empty."},
+              {"draining_s", "Seconds since it was reported gone; null: it still runs."},
               {"idle_s", "Seconds for which all its GPUs have been idle; 0: one is busy."})
 
 struct Pods {
@@ -48,7 +48,7 @@ struct Pods {
   std::vector<Pod> pods;
 };
 BOOST_DESCRIBE_STRUCT(Pods, (), (schema, simulated, observes, pods))
-GPUYARD_ABOUT(Pods, {"observes", "Leases only observe: Kubernetes or Slurm allocates the GPUs."},
+GPUYARD_ABOUT(Pods, {"observes", "Kubernetes allocates the GPUs, and leases only observe."},
               {"pods", "Pods that have GPUs, or left something on them; oldest lease first."})
 
 struct PodRequest {

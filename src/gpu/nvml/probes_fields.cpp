@@ -57,9 +57,10 @@ void read_fields(const Api& api, DeviceHandle device, const std::array<Field, Co
   const auto call = [&] {
     const ReturnCode code = api.field_values(device, static_cast<int>(Count), values.data());
     if (code != kSuccess) return code;
-    // A library that is older than a field answers that its number is an invalid argument.
+    // A library that is older than this field answers that its number is an invalid argument.
     for (FieldValue& value : values) {
-      if (value.code == kInvalidArgument) value.code = kNotSupported;
+      if (value.field_id == kFieldRecoveryAction && value.code == kInvalidArgument)
+        value.code = kNotSupported;
     }
     const bool all_unsupported = std::ranges::all_of(
         values, [](const FieldValue& value) { return value.code == kNotSupported; });
