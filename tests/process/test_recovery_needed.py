@@ -19,7 +19,7 @@ def withheld(yard):
 
 
 def test_requested_recovery_is_reported_and_quarantines(run, world, daemon):
-    world.start("--gpus", "2", "--driver-version", REPORTS_IT)
+    world.start("--gpus", "2", "--load", "idle", "--driver-version", REPORTS_IT)
     yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
     wait_until(lambda: readings(yard, 1)["recovery_action"] == "none", "the action to be read")
     assert alerts(yard) == {}
