@@ -314,6 +314,14 @@ severity = 45
 message = "Processes without a lease on GPU {gpu}: {value} {processes}"
 advice = "`gpuyard queue` lists the processes, each with the command that leases its GPU. Where Slurm or Kubernetes allocates the GPUs, the work needs a job or a pod of its own: ask its user to end it, or run `kill PID`; `scontrol pidinfo PID` names the Slurm job of a process."
 
+[rule.plugin-disagrees]
+on = "plugin_hides"
+at = 1
+hold_s = 300 # a plugin that notices a recovery offers the GPU again sooner
+severity = 50
+message = "GPU {gpu} is healthy, but Kubernetes' device plugin does not offer it to pods"
+advice = "The plugin hides a GPU that had a fault until it restarts: run `kubectl delete pod --namespace gpu-operator --selector app=nvidia-device-plugin-daemonset --field-selector spec.nodeName=NODE` with the name of this node. A plugin that the GPU Operator did not install has another namespace and label."
+
 [rule.driver-down]
 on = "driver_down"
 at = 1

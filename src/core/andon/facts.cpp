@@ -10,6 +10,7 @@
 
 #include "core/andon/rule.h"
 #include "core/andon/signals.h"
+#include "gpu/device/fitness.h"
 #include "gpu/device/snapshot.h"
 
 namespace gpuyard::andon {
@@ -97,6 +98,23 @@ Number recovery_needed(const Sample& sample) {
   if (std::ranges::find(kNotOfTheGpu, *action) != kNotOfTheGpu.end()) return 0.0;
   const auto value = static_cast<double>(*action);
   return recovery_text(value).empty() ? std::nullopt : Number(value);
+}
+
+// A GPU is to be offered if it is healthy here. A plugin that hides another one may be right, and
+// of a GPU in MIG mode it offers the instances instead: 0 for both, so that the rule's hold
+// measures how long the GPU has been healthy.
+Number plugin_hides(const DeviceState& device, const LeaseFacts& lease) {
+  if (!lease.plugin_hides) return std::nullopt;
+  if (!*lease.plugin_hides || lease.withheld) return bool_signal(false);
+  switch (fitness_of(device).verdict) {
+    case Verdict::good:
+      return bool_signal(true);
+    case Verdict::bad:
+      return bool_signal(false);
+    case Verdict::unknown:
+      return std::nullopt;
+  }
+  return std::nullopt;
 }
 
 Number health(const DeviceState& device) {
@@ -200,6 +218,7 @@ GpuFacts FactCollector::collect_gpu(const DeviceState& device, const LeaseFacts&
     signals[Signal::unleased_processes] = static_cast<double>(*lease.unleased_processes);
     gpu.unleased = lease.unleased_text;
   }
+  signals[Signal::plugin_hides] = plugin_hides(device, lease);
   update_idle(device, lease, signals, now);
   if (device.condition != DeviceCondition::responsive) return gpu;
   const Sample& sample = device.sample;

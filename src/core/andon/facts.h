@@ -31,13 +31,16 @@ struct Facts {
   Signals node;
 };
 
-// The facts that the lease manager knows of a GPU.
+// Who has a GPU and who may have it: the facts of the lease manager, and of the reports that an
+// alert compares with them.
 struct LeaseFacts {
   std::optional<bool> leased = {};
   std::optional<std::size_t> unleased_processes = {};
-  std::string unleased_text = {};  // names them: "(PID 17 (python) of UID 1000)"
-  std::string lease = {};          // the id
-  std::string pod = {};            // of a pod's lease
+  std::string unleased_text = {};         // names them: "(PID 17 (python) of UID 1000)"
+  std::string lease = {};                 // the id
+  std::string pod = {};                   // of a pod's lease
+  std::optional<bool> plugin_hides = {};  // Kubernetes' device plugin does not offer it
+  bool withheld = false;                  // by a quarantine or a cordon
 };
 
 // Remembers what one snapshot does not show: since when a GPU is idle, and which of its NVLinks

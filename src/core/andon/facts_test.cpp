@@ -238,6 +238,30 @@ TEST_F(FactCollectorTest, UnleasedProcessesOfASplitGpuAreUnknown) {
   EXPECT_EQ(signal_value(Signal::unleased_processes), std::nullopt);
 }
 
+TEST_F(FactCollectorTest, PluginHidesOnlyAGpuThatIsHealthyHere) {
+  set(Metric::temperature_core, 40);
+  set(Metric::memory_total, 80);
+  set(Metric::memory_used, 1);
+  set(Metric::mig_mode, 0);
+  set(Metric::ecc_uncorrected_aggregate, 0);
+  EXPECT_EQ(signal_value(Signal::plugin_hides), std::nullopt) << "no report";
+  lease_.plugin_hides = true;
+  EXPECT_EQ(signal_value(Signal::plugin_hides), std::nullopt) << "its processes are unread";
+  list({});
+  EXPECT_EQ(signal_value(Signal::plugin_hides), 1);
+  lease_.withheld = true;
+  EXPECT_EQ(signal_value(Signal::plugin_hides), 0) << "quarantined or cordoned";
+  lease_.withheld = false;
+  set(Metric::mig_mode, 1);
+  EXPECT_EQ(signal_value(Signal::plugin_hides), 0) << "its instances are offered";
+  set(Metric::mig_mode, 0);
+  gpu().health.verdict = Health::unhealthy;
+  EXPECT_EQ(signal_value(Signal::plugin_hides), 0);
+  gpu().health.verdict = Health::healthy;
+  lease_.plugin_hides = false;
+  EXPECT_EQ(signal_value(Signal::plugin_hides), 0);
+}
+
 TEST_F(FactCollectorTest, NvlinksDownAfterUpAreCounted) {
   const auto link = [&](std::uint16_t number, std::int64_t up) {
     gpu().sample.set({Metric::nvlink_active, number, {}, up});

@@ -311,6 +311,28 @@ TEST(RuleEngine, MissingGpuFiresUntilTakenOut) {
   EXPECT_TRUE(run.engine.firing_alerts().empty());
 }
 
+TEST(RuleEngine, HiddenGpuFiresOnceItHasBeenHealthyForFiveMinutes) {
+  EngineRun run(built_in_rules());
+  Facts facts;
+  facts.gpus.push_back(gpu_facts(0));
+  std::optional<double>& hides = facts.gpus[0].signals[Signal::plugin_hides];
+  hides = 1;
+  EXPECT_TRUE(run.stay(facts, 290).empty());
+  hides = 0;  // quarantined
+  EXPECT_TRUE(run.tick(facts).empty());
+  hides = 1;
+  EXPECT_TRUE(run.stay(facts, 300).empty()) << "before the hold";
+  const auto fired = run.tick(facts);
+  ASSERT_EQ(fired.size(), 1U);
+  EXPECT_EQ(fired[0].alert.rule, "plugin-disagrees");
+  EXPECT_NE(fired[0].alert.advice.find("`kubectl delete pod "), std::string::npos);
+  EXPECT_FALSE(find_rule(built_in_rules(), "plugin-disagrees")->quarantine);
+  hides.reset();
+  EXPECT_TRUE(run.stay(facts, 600).empty()) << "unknown resolves nothing";
+  hides = 0;
+  EXPECT_EQ(run.tick(facts).size(), 1U);
+}
+
 TEST(RuleEngine, UnleasedProcessesAreNamedAsTheyChange) {
   EngineRun run(built_in_rules());
   Facts facts;

@@ -57,6 +57,11 @@ constexpr std::array kSignalRows = {
         "Processes on the GPU that belong to no lease of it; unknown while leasing is "
         "unavailable. Where Slurm or Kubernetes allocates the GPUs: those of no job or pod for "
         "30 s; unknown until it has reported."},
+    SignalRow{
+        Signal::plugin_hides, "plugin_hides", false,
+        "1 while Kubernetes' device plugin offers other GPUs to pods, and not this one, which "
+        "is healthy; 0 while it offers the GPU, and for one that is unhealthy, quarantined, "
+        "cordoned or in MIG mode; unknown without a report of the agent in the last 3 min."},
     SignalRow{Signal::driver_down, "driver_down", kOfNode, "1 while no driver is available."},
     SignalRow{Signal::gpus, "gpus", kOfNode,
               "Number of GPUs that the driver lists; unknown without a driver."},

@@ -34,6 +34,7 @@ enum class Signal : std::uint8_t {
   readings_contradict,
   recovery_needed,
   unleased_processes,
+  plugin_hides,
   // Signals of the machine.
   driver_down,
   gpus,
@@ -47,7 +48,7 @@ enum class Signal : std::uint8_t {
   token_days,
   slurm_trouble,
 };
-inline constexpr std::size_t kSignalCount = 32;
+inline constexpr std::size_t kSignalCount = 33;
 
 struct SignalRow {
   Signal signal;
