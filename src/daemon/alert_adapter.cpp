@@ -163,7 +163,9 @@ std::vector<notify::SinkConfig> AlertAdapter::undelivered_sinks(const AlertConfi
 
 void AlertAdapter::on_snapshot(const Snapshot& snapshot) {
   const TimePoint began = BootClock::now();
-  andon::Facts facts = facts_.collect(snapshot, lease_facts(snapshot), loop_.now());
+  auto leases = lease_facts(snapshot);
+  add_plugin_facts(snapshot, leases);
+  andon::Facts facts = facts_.collect(snapshot, leases, loop_.now());
   read_node_signals(facts.node);
   service_.tick(facts);
   evaluation_time_.add(BootClock::now() - began);
@@ -193,6 +195,19 @@ std::map<DeviceId, andon::LeaseFacts> AlertAdapter::lease_facts(const Snapshot& 
     }
   }
   return facts;
+}
+
+void AlertAdapter::add_plugin_facts(const Snapshot& snapshot,
+                                    std::map<DeviceId, andon::LeaseFacts>& facts) const {
+  // Until the stored alerts and cordons are read, a GPU that they withhold would pass for healthy.
+  const bool is_loaded = service_.is_loaded() && leases_.has_loaded();
+  if (access_.plugin_report == nullptr || !is_loaded) return;
+  for (const DeviceState& device : snapshot.devices) {
+    const DeviceId& id = device.info.id;
+    andon::LeaseFacts& gpu = facts[id];
+    gpu.plugin_hides = access_.plugin_report->hides(device.info.uuid, loop_.now());
+    gpu.withheld = service_.quarantine(id) || leases_.gpus().cordon_of(id);
+  }
 }
 
 void AlertAdapter::read_node_signals(andon::Signals& node) {

@@ -14,6 +14,7 @@
 #include "base/loop.h"
 #include "base/worker.h"
 #include "core/andon/alert_service.h"
+#include "core/andon/plugin_report.h"
 #include "core/auth/token_store.h"
 #include "core/lease/lease_manager.h"
 #include "daemon/alert_caps.h"
@@ -37,13 +38,14 @@ class AlertAdapter final : public api::AlertSinks, private andon::AlertNotifier 
   AlertAdapter(Loop&, Worker& query_worker, store::StateStore&, control::SettingController&,
                const lease::LeaseManager&, std::string state_directory, AlertConfig);
 
-  // State of tokens, TLS, listeners and Slurm's hooks, for alerts. REQUIRES: the objects outlive
-  // the last on_snapshot().
+  // State of tokens, TLS, listeners and the reports of Slurm and Kubernetes, for alerts. REQUIRES:
+  // the objects outlive the last on_snapshot().
   struct Access {
     const auth::TokenStore* tokens = nullptr;
     const metrics::TlsMetrics* tls = nullptr;  // null: TLS is not configured
     const ListenerOpener::ClosedListeners* closed_listeners = nullptr;
     const std::string* slurm_error = nullptr;  // why a Slurm hook fails
+    const andon::PluginReport* plugin_report = nullptr;
   };
   void watch_credentials(const Access& access) { access_ = access; }
   void start();
@@ -71,6 +73,7 @@ class AlertAdapter final : public api::AlertSinks, private andon::AlertNotifier 
   void on_delivery(const std::string& id, std::optional<std::string> why);
   notify::Notification notification_of(const andon::Alert&, std::string id) const;
   std::map<DeviceId, andon::LeaseFacts> lease_facts(const Snapshot&) const;
+  void add_plugin_facts(const Snapshot&, std::map<DeviceId, andon::LeaseFacts>&) const;
   void read_node_signals(andon::Signals&);
   void poll_disk();
   // Rereads the files of the sinks while a sink is closed.

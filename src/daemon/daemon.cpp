@@ -376,7 +376,8 @@ void Daemon::start() {
   alerts_.watch_credentials({.tokens = &tokens_,
                              .tls = tls_ ? &tls_->tls_metrics() : nullptr,
                              .closed_listeners = &listeners_.closed(),
-                             .slurm_error = &context_.slurm_error});
+                             .slurm_error = &context_.slurm_error,
+                             .plugin_report = &context_.plugin_report});
   leases_.start();
   lease_publisher_.start();
   alerts_.service().set_on_acknowledged(

@@ -54,9 +54,10 @@ CHANGES = {
     "DELETE /api/gpu/pods": ("/api/gpu/pods", None, "lease the GPUs again, without Kubernetes"),
     "POST /api/gpu/manage/{id}/reset": (f"{MANAGE}/reset", {}, "reset"),
 }
-# Routes that change the records of leases, which have their own history, or only read.
+# Routes that change the records of leases, which have their own history, repeat a report, or only read.
 ELSEWHERE = {"PUT /api/gpu/slurm/jobs/{job}", "DELETE /api/gpu/slurm/jobs/{job}", "GET /api/gpu/manage/audit",
-             "PUT /api/gpu/pods/{pod_namespace}/{pod}", "DELETE /api/gpu/pods/{pod_namespace}/{pod}"}
+             "PUT /api/gpu/pods/{pod_namespace}/{pod}", "DELETE /api/gpu/pods/{pod_namespace}/{pod}",
+             "PUT /api/gpu/kubernetes/plugin"}
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users")
 

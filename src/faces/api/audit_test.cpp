@@ -122,7 +122,8 @@ TEST_F(AuditRoutes, ControlChangesAreAudited) {
     const std::string name = fmt::format("{} {}", info.method, info.pattern);
     if (info.audit == protocol::AuditWriter::none) {
       EXPECT_THAT(name, testing::AnyOf(HasSubstr("/api/gpu/slurm/jobs/{job}"),
-                                       HasSubstr("/api/gpu/pods/{pod_namespace}/{pod}")));
+                                       HasSubstr("/api/gpu/pods/{pod_namespace}/{pod}"),
+                                       HasSubstr("/api/gpu/kubernetes/plugin")));
       continue;
     }
     const auto example = kChanges.find(name);

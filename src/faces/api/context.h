@@ -18,6 +18,7 @@
 #include "base/limits.h"
 #include "base/loop.h"
 #include "core/andon/alert_service.h"
+#include "core/andon/plugin_report.h"
 #include "core/auth/auth_throttle.h"
 #include "core/auth/token_store.h"
 #include "core/bottleneck/bottleneck_spans.h"
@@ -134,6 +135,7 @@ struct Context {
       [](std::uint32_t, const auto& on_done) { on_done(false); };
   std::uint64_t lease_changes = 0;               // counted by LeasePublisher
   std::string slurm_error = {};                  // what keeps a hook of Slurm from its work
+  andon::PluginReport plugin_report = {};        // of the Kubernetes agent
   std::map<DeviceId, std::int64_t> minors = {};  // as they were last read
   RenderCache metrics = {};
   RenderCache openmetrics = {};

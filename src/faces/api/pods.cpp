@@ -1,4 +1,4 @@
-// The routes of the Kubernetes agent: which pods have GPUs here.
+// The routes of the Kubernetes agent: which pods have GPUs here, and which GPUs pods cannot get.
 #include <algorithm>
 #include <utility>
 
@@ -123,11 +123,24 @@ void end_pod(Context& context, const RouteCall& call, const PodName& named,
       });
 }
 
+// A UUID that the driver does not have is accepted: the GPU may be listed again before the next
+// report.
+void report_device_plugin(Context& context, const RouteCall&, const NoParams&,
+                          const protocol::DevicePluginReport& body,
+                          const Responder<protocol::DevicePlugin>& respond) {
+  context.plugin_report.update({body.hidden.begin(), body.hidden.end()}, context.loop.now());
+  protocol::DevicePlugin plugin;
+  plugin.simulated = is_simulated(context);
+  plugin.hidden = body.hidden;
+  respond(std::move(plugin));
+}
+
 }  // namespace
 
 std::vector<BoundRoute> pod_routes() {
   return {bind(protocol::kPods, &get_pods), bind(protocol::kForgetPods, &forget_pods),
-          bind(protocol::kBeginPod, &begin_pod), bind(protocol::kEndPod, &end_pod)};
+          bind(protocol::kBeginPod, &begin_pod), bind(protocol::kEndPod, &end_pod),
+          bind(protocol::kReportDevicePlugin, &report_device_plugin)};
 }
 
 }  // namespace gpuyard::api

@@ -14,6 +14,7 @@ using testing::StartsWith;
 
 constexpr const char* kPod = "/api/gpu/pods/default/trainer.v1-0";
 constexpr const char* kList = "/api/gpu/pods";
+constexpr const char* kPlugin = "/api/gpu/kubernetes/plugin";
 
 class Pods : public LeaseRoutes {
  protected:
@@ -132,6 +133,33 @@ TEST_F(Pods, GpusAreLeasedAgainOnceKubernetesIsForgotten) {
   EXPECT_EQ(del(kList, local_user(0))->status(), 200);
   EXPECT_FALSE(context_.leases.gpus().is_observe_only());
   EXPECT_EQ(del(kList, local_user(0))->status(), 200) << "a second time";
+}
+
+TEST_F(Pods, ReportOfTheDevicePluginCountsUntilItIsOld) {
+  const auto hides = [&](std::string_view uuid) {
+    return context_.plugin_report.hides(uuid, loop_.now());
+  };
+  EXPECT_EQ(hides("GPU-0"), std::nullopt);
+  const auto answer = put(R"({"hidden":["GPU-0","GPU-9"]})", kPlugin);
+  EXPECT_EQ(answer->status(), 200) << answer->text();
+  EXPECT_THAT(answer->text(), HasSubstr(R"("hidden":["GPU-0","GPU-9"])"));
+  EXPECT_EQ(hides("GPU-0"), true);
+  EXPECT_EQ(hides("GPU-1"), false);
+  EXPECT_FALSE(context_.leases.gpus().is_observe_only()) << "no pod was reported";
+  EXPECT_EQ(put(R"({"hidden":[]})", kPlugin)->status(), 200);
+  EXPECT_EQ(hides("GPU-0"), false);
+  pass(andon::PluginReport::kMaxAge);
+  EXPECT_EQ(hides("GPU-0"), std::nullopt);
+}
+
+TEST_F(Pods, OnlyRootReportsTheDevicePlugin) {
+  for (const http::Peer& peer : {local_user(kAlice), over_tcp()}) {
+    EXPECT_EQ(ask(http::Method::put, kPlugin, R"({"hidden":["GPU-0"]})", peer)->status(), 403);
+  }
+  for (const char* const body : {"", "{}", R"({"hidden":[""]})", R"({"hidden":"GPU-0"})"}) {
+    EXPECT_EQ(put(body, kPlugin)->status(), 400) << body;
+  }
+  EXPECT_EQ(context_.plugin_report.hides("GPU-0", loop_.now()), std::nullopt);
 }
 
 TEST_F(Pods, SlurmsHealthCheckDoesNotSeeThem) {

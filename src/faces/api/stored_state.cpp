@@ -80,6 +80,7 @@ constexpr std::array kLoadChecks = {
     Row{"Control", "/", &setting_load_error, "GET"},               // a change waits on its own
     Row{"Leases", "/", &lease_load_error},
     Row{"Slurm", "/", &lease_or_alert_error},
+    Row{"Kubernetes", "/api/gpu/kubernetes/plugin", &no_load_error},  // since the start
     Row{"Kubernetes", "/", &lease_load_error},
     Row{"Tokens", "/", &token_load_error},
 };

@@ -58,8 +58,8 @@ bool is_put_off(const std::optional<http::Response>& answer) {
 
 // Control's tables are read at once in these tests.
 bool is_kept_elsewhere(const protocol::RouteInfo& route) {
-  static const std::set<std::string_view> kOfThisLife = {"/api/gpu/rules", "/api/gpu/sinks",
-                                                         "/api/gpu/alerts/test"};
+  static const std::set<std::string_view> kOfThisLife = {
+      "/api/gpu/rules", "/api/gpu/sinks", "/api/gpu/alerts/test", "/api/gpu/kubernetes/plugin"};
   static const std::set<std::string_view> kTags = {"Alerts", "Energy",     "Leases",
                                                    "Slurm",  "Kubernetes", "Tokens"};
   return route.pattern == "/api/gpu/brief" || route.pattern == "/api/gpu/verdict" ||

@@ -1,5 +1,6 @@
-// The reports of the Kubernetes agent on this machine: which pods have which GPUs. A pod is named
-// by its namespace and its name, as the kubelet names it, which does not say its UID.
+// The reports of the Kubernetes agent on this machine: which pods have which GPUs, and which GPUs
+// the device plugin hides. A pod is named by its namespace and its name, as the kubelet names it,
+// which does not say its UID.
 #pragma once
 
 #include <array>
@@ -71,6 +72,24 @@ struct PodStarted {
 BOOST_DESCRIBE_STRUCT(PodStarted, (), (schema, simulated, lease, unknown))
 GPUYARD_ABOUT(PodStarted, {"unknown", "UUIDs of the pod without a GPU in the driver."})
 
+struct DevicePluginReport {
+  std::vector<std::string> hidden;
+};
+BOOST_DESCRIBE_STRUCT(DevicePluginReport, (), (hidden))
+GPUYARD_ABOUT(DevicePluginReport,
+              {"hidden",
+               "UUIDs of all GPUs that it does not offer to pods while it offers others; empty: "
+               "none.",
+               0, kMaxGpuNames, 1, kMaxGpuNameBytes})
+
+struct DevicePlugin {
+  int schema = kSchemaVersion;
+  bool simulated = false;
+  std::vector<std::string> hidden;
+};
+BOOST_DESCRIBE_STRUCT(DevicePlugin, (), (schema, simulated, hidden))
+GPUYARD_ABOUT(DevicePlugin, {"hidden", "UUIDs of the GPUs that it hides, as the report has them."})
+
 inline constexpr std::array kBeginPodErrors = {Errc::not_found, Errc::conflict, Errc::unavailable};
 inline constexpr std::array kEndPodErrors = {Errc::not_found, Errc::unavailable};
 inline constexpr std::array kForgetPodsErrors = {Errc::conflict, Errc::unavailable};
@@ -113,11 +132,27 @@ inline constexpr Route<PodName, LeaseAnswer> kEndPod{pod_route(
     "requests return the lease as it is, for a day after its end.",
     kEndPodErrors)};
 
+// The report is repeated each minute, and changes nothing that a person has set, so the audit has
+// no line.
+inline constexpr Route<NoParams, DevicePlugin, DevicePluginReport> kReportDevicePlugin{[] {
+  RouteInfo route{"PUT",
+                  "/api/gpu/kubernetes/plugin",
+                  "Kubernetes",
+                  Scope::admin,
+                  GpuScope::whole,
+                  "Records which GPUs Kubernetes' device plugin does not offer to pods, for the "
+                  "alert `plugin-disagrees`. A report counts for 3 minutes."};
+  route.audit = AuditWriter::none;
+  return route;
+}()};
+
 }  // namespace gpuyard::protocol
 
 namespace gpuyard::json {
 
-template <OneOf<protocol::Pod, protocol::Pods, protocol::PodRequest, protocol::PodStarted> T>
+template <OneOf<protocol::Pod, protocol::Pods, protocol::PodRequest, protocol::PodStarted,
+                protocol::DevicePluginReport, protocol::DevicePlugin>
+              T>
 inline constexpr bool has_schema<T> = true;
 
 }  // namespace gpuyard::json

@@ -35,7 +35,7 @@ enum class ErrorShape { standard, detail };
 enum class AuditWriter : std::uint8_t {
   router,   // the Router after each success, unless the handler reports that nothing changed
   control,  // control, for each GPU, with the values before and after
-  none,     // none: the change is already in the records of leases and jobs
+  none,     // none: the change is in the records of leases and jobs, or is a repeated report
 };
 
 // A row of the one table of authority: what the route needs of its caller (scope), over what it may
