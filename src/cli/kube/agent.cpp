@@ -1,5 +1,6 @@
 // gpuyard kube agent: reads the daemon's verdicts each second, asks the kubelet every few seconds,
-// makes the cluster know the GPUs' health and the daemon the pods that have GPUs.
+// makes the cluster know the GPUs' health, and the daemon the pods that have GPUs and the GPUs that
+// a device plugin hides.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -18,6 +19,7 @@
 #include "cli/kube/cluster.h"
 #include "cli/kube/kubelet.h"
 #include "cli/kube/node_daemon.h"
+#include "cli/kube/plugin_reporter.h"
 #include "cli/kube/pod_reporter.h"
 #include "cli/kube/reconciler.h"
 #include "cli/kube/verbs.h"
@@ -108,13 +110,20 @@ int run_agent(const KubeVerb& verb) {
   NodeDaemon daemon(verb.socket);
   DaemonPoller poller(daemon);
   std::optional<PodReporter> pods;
-  if (verb.kubelet != kNoKubelet) pods.emplace(verb.pod, kubelet, daemon, &BootClock::now);
+  std::optional<PluginReporter> plugin;
+  if (verb.kubelet != kNoKubelet) {
+    pods.emplace(verb.pod, kubelet, daemon, &BootClock::now);
+    plugin.emplace(kubelet, daemon, &BootClock::now);
+  }
   log::info("keeping the condition {} of node {}", settings.condition_type, settings.node);
   auto next = std::chrono::steady_clock::now();
   while (true) {
     const bool answered = poller.poll();
     reconciler.run_round(poller.report(), answered);
     if (pods) pods->run_round(cluster.seen().devices, answered);
+    const auto& verdicts = poller.report().verdicts;
+    if (plugin)
+      plugin->run_round(answered && verdicts ? &*verdicts : nullptr, cluster.seen().devices);
     next = std::max(next + kPollInterval, std::chrono::steady_clock::now());
     std::this_thread::sleep_until(next);
   }

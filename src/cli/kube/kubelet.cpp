@@ -15,10 +15,19 @@ Kubelet::Kubelet(std::string socket) : socket_(std::move(socket)) {
   log::info("the kubelet is not asked which GPUs a device plugin offers, and which pods have GPUs");
 }
 
-std::optional<std::set<std::string>> Kubelet::fetch_allocatable() {
+std::optional<kubelet::AllocatableDevices> Kubelet::fetch_devices() {
   if (socket_.empty()) return std::nullopt;
-  const auto devices = take(kubelet::fetch_allocatable_devices(socket_), allocatable_);
+  return take(kubelet::fetch_allocatable_devices(socket_), allocatable_);
+}
+
+std::optional<std::set<std::string>> Kubelet::fetch_allocatable() {
+  const auto devices = fetch_devices();
   return devices ? whole_gpus(*devices) : std::nullopt;
+}
+
+std::optional<std::set<std::string>> Kubelet::fetch_offered() {
+  const auto devices = fetch_devices();
+  return devices ? offered_gpus(*devices) : std::nullopt;
 }
 
 std::optional<std::vector<kubelet::Pod>> Kubelet::fetch_pods() {
@@ -49,6 +58,16 @@ std::optional<std::set<std::string>> whole_gpus(const kubelet::AllocatableDevice
     if (kubelet::is_whole_gpu(device.id)) uuids.insert(device.id);
   }
   if (uuids.empty()) return std::nullopt;
+  return uuids;
+}
+
+std::optional<std::set<std::string>> offered_gpus(const kubelet::AllocatableDevices& allocatable) {
+  auto uuids = whole_gpus(allocatable);
+  if (!uuids) return std::nullopt;
+  for (const kubelet::PluginDevice& device : allocatable.devices) {
+    const std::string_view uuid = kubelet::gpu_uuid_of(device.id);
+    if (!uuid.empty()) uuids->emplace(uuid);
+  }
   return uuids;
 }
 

@@ -35,12 +35,23 @@ TEST(KubeKubelet, KubeletWithoutGpusSaysNothing) {
   EXPECT_FALSE(whole_gpus(devices({"GPU-11111111-2222-3333-4444-555555555555::0"})));
 }
 
+TEST(KubeKubelet, GpuOfferedAsSharesIsOffered) {
+  const auto slices = {std::string("GPU-11111111-2222-3333-4444-555555555555::0"),
+                       std::string("GPU-11111111-2222-3333-4444-555555555555::1")};
+  EXPECT_FALSE(offered_gpus(devices({}))) << "as right after its start";
+  EXPECT_FALSE(offered_gpus(devices(slices))) << "no whole GPU";
+  const auto uuids = offered_gpus(devices({kUuid, *slices.begin(), "MIG-aaaaaaaa"}));
+  ASSERT_TRUE(uuids);
+  EXPECT_THAT(*uuids, ElementsAre("GPU-11111111-2222-3333-4444-555555555555", kUuid));
+}
+
 TEST(KubeKubelet, AbsentSocketIsLoggedOnceForEachCall) {
   const ScratchDirectory directory;
   const CapturedLog log;
   Kubelet absent(directory.path() + "/kubelet.sock");
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(absent.fetch_allocatable());
+    EXPECT_FALSE(absent.fetch_offered());
     EXPECT_FALSE(absent.fetch_pods());
   }
   const auto is_absent = AllOf(HasSubstr("INFO "), HasSubstr("the socket does not exist"));
@@ -55,6 +66,7 @@ TEST(KubeKubelet, KubeletThatShouldNotBeAskedIsNot) {
   EXPECT_THAT(CapturedLog::lines(), ElementsAre(HasSubstr("the kubelet is not asked")));
   CapturedLog::lines().clear();
   EXPECT_FALSE(none.fetch_allocatable());
+  EXPECT_FALSE(none.fetch_offered());
   EXPECT_FALSE(none.fetch_pods());
   EXPECT_THAT(CapturedLog::lines(), IsEmpty());
 }

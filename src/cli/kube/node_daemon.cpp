@@ -59,6 +59,15 @@ Result<void> NodeDaemon::report(const PodReport& report) {
   return std::visit([&](const auto& one) { return send(*daemon, one); }, report);
 }
 
+Result<void> NodeDaemon::report_hidden(const std::set<std::string>& uuids) {
+  const auto daemon = find();
+  if (!daemon) return daemon.error();
+  const protocol::DevicePluginReport body{{uuids.begin(), uuids.end()}};
+  const auto answer = client::call(*daemon, protocol::kReportDevicePlugin, {}, body);
+  if (!answer) return answer.error();
+  return {};
+}
+
 Result<void> NodeDaemon::send(const http::Endpoint& daemon, const BeginPod& begun) const {
   protocol::PodRequest body;
   body.uuids.assign(begun.uuids.begin(), begun.uuids.end());

@@ -1,16 +1,18 @@
 // The daemon of this node, as the agent asks it. Calls block until the answer or a timeout.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "base/result.h"
+#include "cli/kube/plugin_reporter.h"
 #include "cli/kube/pod_reporter.h"
 #include "faces/protocol/verdict.h"
 #include "io/http/endpoint.h"
 
 namespace gpuyard::cli::kube {
 
-class NodeDaemon final : public PodLeaseView {
+class NodeDaemon final : public PodLeaseView, public PluginReportView {
  public:
   // "": the one of this machine. It is looked for anew for each request.
   explicit NodeDaemon(std::string socket);
@@ -20,6 +22,7 @@ class NodeDaemon final : public PodLeaseView {
 
   Result<LeasedPods> fetch_leased_pods() override;
   Result<void> report(const PodReport&) override;
+  Result<void> report_hidden(const std::set<std::string>& uuids) override;
 
  private:
   Result<http::Endpoint> find() const;

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/log.h"
+#include "cli/kube/daemon_refusal.h"
 
 namespace gpuyard::cli::kube {
 namespace {
@@ -17,12 +18,6 @@ constexpr unsigned kMaxDoublings = 3;  // of the pause after failures in a row
 bool is_of_pod(const Error& error) {
   return error.code == Errc::not_found || error.code == Errc::conflict ||
          error.code == Errc::invalid;
-}
-
-// Whether the same request would meet the same error until somebody changes the node.
-bool is_lasting(const Error& error) {
-  return error.code == Errc::not_found || error.code == Errc::denied ||
-         error.code == Errc::unsupported;
 }
 
 }  // namespace

@@ -22,8 +22,6 @@ inline constexpr Duration kPodInterval = kMinAbsence;
 // The daemon's own list of pods is read again this often, since a lease may end there without a
 // report, and an administrator may have restored its state.
 inline constexpr Duration kLeasedPodsInterval = std::chrono::minutes(5);
-// A daemon that does not have the routes, or does not permit them, is asked again after this time.
-inline constexpr Duration kRefusedInterval = std::chrono::minutes(5);
 // The report of a pod that the daemon refuses is repeated after this time, or when its GPUs change.
 inline constexpr Duration kRefusedPodInterval = std::chrono::minutes(1);
 // A round ends after this number of reports, or after this time and a report, so that the verdicts
