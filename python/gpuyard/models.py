@@ -39,6 +39,8 @@ __all__ = [
     "CordonResult",
     "Detail",
     "Device",
+    "DevicePlugin",
+    "DevicePluginReport",
     "DeviceProcesses",
     "DriverInfo",
     "EnableRequest",
@@ -3201,6 +3203,34 @@ class PodRequest(Model):
     _shape: ClassVar[Shape] = (
         ("uuids", "s", "n", False),
         ("note", "s", "1", True),
+    )
+
+
+@record
+class DevicePlugin(Model):
+    """DevicePlugin of the API."""
+
+    schema: int
+    simulated: bool
+    # UUIDs of the GPUs that it hides, as the report has them.
+    hidden: list[str]
+
+    _shape: ClassVar[Shape] = (
+        ("schema", "i", "1", False),
+        ("simulated", "b", "1", False),
+        ("hidden", "s", "n", False),
+    )
+
+
+@record
+class DevicePluginReport(Model):
+    """DevicePluginReport of the API."""
+
+    # UUIDs of all GPUs that it does not offer to pods while it offers others; empty: none.
+    hidden: list[str]
+
+    _shape: ClassVar[Shape] = (
+        ("hidden", "s", "n", False),
     )
 
 
