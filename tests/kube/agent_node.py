@@ -19,9 +19,9 @@ RESOURCE = "/apis/resource.k8s.io/v1"
 RULES = f"{RESOURCE}/devicetaintrules"
 CONDITION = "gpuyard.io/GPUsHealthy"
 TAINT = "gpuyard.io/gpu-sick"
-# Alerts that end within seconds.
+# Alerts that fire or end within seconds.
 CONFIG = '[alerts]\nfile = "{file}"\n'
-QUICK = "[rule.gpu-lost]\nclear_hold_s = 2\n"
+QUICK = "[rule.gpu-lost]\nclear_hold_s = 2\n[rule.plugin-disagrees]\nhold_s = 2\n"
 
 
 class AgentNode:

@@ -1,7 +1,9 @@
 """The agent beside a kubelet's own device manager and PodResources server, with a device plugin that behaves as
-NVIDIA's: a node is tainted while its plugin would give a bad GPU to pods, and no longer.
+NVIDIA's: a node is tainted while its plugin would give a bad GPU to pods, and no longer, and a good GPU that the
+plugin hides is an alert.
 """
 
+import json
 import time
 
 import pytest
@@ -26,8 +28,8 @@ def cluster():
 
 @pytest.fixture(scope="module")
 def nodes(cluster, tmp_path_factory):
-    with started_nodes(cluster, tmp_path_factory.mktemp("nodes"), ["kubelet"] * 4, GPUS) as four:
-        yield four
+    with started_nodes(cluster, tmp_path_factory.mktemp("nodes"), ["kubelet"] * 5, GPUS) as five:
+        yield five
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +124,22 @@ def test_lost_gpu_that_ends_the_plugin_taints_the_node_until_it_is_back(nodes):
     node.wait_for_taint(None)
     assert count(node) == (2, 2)
     assert node.kubelet.admit("training", {"main": 1}) == {"main": [min(node.uuids)]}
+
+
+def hidden_gpus(node):
+    """The GPUs with the alert plugin-disagrees, by their index."""
+    alerts = json.loads(node.yard.must("alerts", "--json"))["alerts"]
+    return [one["gpu"]["index"] for one in alerts if one["rule"] == "plugin-disagrees"]
+
+
+def test_good_gpu_that_the_plugin_hides_is_an_alert_until_the_plugin_restarts(nodes):
+    node = nodes[4]
+    assert hidden_gpus(node) == []
+    node.kubelet.mark_unhealthy(node.uuids[0])
+    wait_until(lambda: hidden_gpus(node) == [0], lambda: f"the alert, not {hidden_gpus(node)}:\n{node.log()}")
+    assert node.condition()[0] == "True" and TAINT not in node.taints()
+    node.kubelet.stop()
+    wait_until(lambda: "until it answers" in node.log(), "the agent to find no kubelet")
+    assert hidden_gpus(node) == [0]
+    node.kubelet.start()
+    wait_until(lambda: not hidden_gpus(node), lambda: f"the end of the alert:\n{node.log()}")
