@@ -139,7 +139,7 @@ def test_agent_knows_its_own_pod():
     assert (fields["POD_NAMESPACE"], fields["POD_NAME"]) == ("metadata.namespace", "metadata.name")
 
 
-def test_agent_may_be_told_not_to_ask_the_kubelet():
+def test_agent_without_the_kubelets_directory():
     (daemon_set,) = of_kind("DaemonSet", "--set", "kube.enabled=true", "--set", "hostPaths.podResources=")
     spec = daemon_set["spec"]["template"]["spec"]
     agent = next(one for one in spec["containers"] if one["name"] == "agent")

@@ -1,12 +1,14 @@
 """Leases of Kubernetes' pods, as an agent reports them: what they use, and when they end."""
 
+import os
+import random
 import subprocess
 import time
 
 import pytest
 
 from program import PROGRAM, clean_environment, wait_until
-from test_lease_usage import EXACT, everything, joules, move, serving, usage
+from test_lease_usage import EXACT, counts, everything, joules, move, serving, usage
 
 PODS = "/api/gpu/pods"
 TRAINER = "default/trainer.v1-0"
@@ -71,6 +73,47 @@ def test_joules_of_pods_and_of_none_add_up_to_counter(daemon, still):
     shown = subprocess.run([PROGRAM, "usage", "--by", "namespace", "--socket", yard.socket], check=True,
                            capture_output=True, text=True).stdout.splitlines()
     assert shown[0].startswith("NAMESPACE ") and {line.split()[0] for line in shown[1:3]} == {"default", "web"}
+
+
+def test_joules_of_random_pods_and_of_none_add_up_to_counters(daemon, world):
+    """Pods of one to three GPUs and a few seconds, as the GPUs fall free. GPUYARD_PODS=300: that many."""
+    number = int(os.environ.get("GPUYARD_PODS", "24"))
+    chance = random.Random(number)
+
+    def counter():
+        return {one["uuid"]: one["energy_joules"] for one in world.status()["gpus"]}
+
+    world.start("--gpus", "8", "--load", "steady:0.8:1G")
+    yard = serving(daemon, world)
+    free = [world.uuid(gpu) for gpu in range(8)]
+    begun, running, used = 0, {}, 0.0
+    everything_before, start = everything(usage(yard, "pod")), counter()
+    while begun < number or running:
+        for pod, (uuids, end, before) in list(running.items()):
+            if time.monotonic() < end:
+                continue
+            now = counter()
+            gone(yard, pod)
+            used += sum(now[uuid] - before[uuid] for uuid in uuids)
+            del running[pod]
+            free += uuids
+        while free and begun < number:
+            uuids = [free.pop(chance.randrange(len(free))) for _ in range(min(len(free), chance.randint(1, 3)))]
+            pod, before = f"team-{begun % 7}/pod-{begun}", counter()
+            report(yard, pod, *uuids)
+            running[pod] = (uuids, time.monotonic() + chance.uniform(1, 6), before)
+            begun += 1
+        time.sleep(0.05)
+    wait_until(lambda: not pods(yard), "the end of the last pod")
+    counts(yard)
+    by_pod, total = usage(yard, "pod"), sum(counter().values()) - sum(start.values())
+    assert len(by_pod["rows"]) == number
+    counted = {"pods": sum(joules(row) for row in by_pod["rows"]),
+               "all": everything(by_pod) - everything_before}
+    print(f"{number} pods: {counted['pods']:.0f} J, by the counters {used:.0f} J; with no pod "
+          f"{counted['all']:.0f} J, by the counters {total:.0f} J")
+    assert abs(counted["pods"] / used - 1) < 0.01
+    assert abs(counted["all"] / total - 1) < 0.01
 
 
 def test_leases_only_observe_from_the_first_pod_on(daemon, world, tmp_path):
