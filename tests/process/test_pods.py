@@ -110,7 +110,7 @@ def test_joules_of_random_pods_and_of_none_add_up_to_counters(daemon, world):
     assert len(by_pod["rows"]) == number
     counted = {"pods": sum(joules(row) for row in by_pod["rows"]),
                "all": everything(by_pod) - everything_before}
-    print(f"{number} pods: {counted['pods']:.0f} J, by the counters {used:.0f} J; with no pod "
+    print(f"{number} pods: {counted['pods']:.0f} J, by the counters {used:.0f} J; in all "
           f"{counted['all']:.0f} J, by the counters {total:.0f} J")
     assert abs(counted["pods"] / used - 1) < 0.01
     assert abs(counted["all"] / total - 1) < 0.01
