@@ -206,9 +206,8 @@ TEST_F(UnleasedInObserveMode, ProcessOfAnotherUserOnAJobsGpuCounts) {
 
 // Docker's daemon, or that of MPS, may have started it for the job.
 TEST_F(UnleasedInObserveMode, ContainerOrRootsProcessCountsOnlyWhereNoJobIs) {
-  for (auto* const started_by_root :
-       {+[](FakeObserver::Running& one) { one.in_container = true; },
-        +[](FakeObserver::Running& one) { one.identity.uid = 0; }}) {
+  for (auto* const started_by_root : {+[](FakeObserver::Running& one) { one.in_container = true; },
+                                      +[](FakeObserver::Running& one) { one.identity.uid = 0; }}) {
     JobFixture node{2, GrantMode::observe};
     node.observer.start(66, 2000);
     node.observer.running.at(66).gpus = {"GPU-1"};
