@@ -7,27 +7,25 @@
 namespace gpuyard::andon {
 namespace {
 
-using std::chrono::minutes;
-using std::chrono::seconds;
-
 TEST(PluginReport, LatestReportCounts) {
   PluginReport report;
   EXPECT_EQ(report.hides("GPU-0", kStart), std::nullopt) << "no report yet";
   report.update({"GPU-0", "GPU-1"}, kStart);
   EXPECT_EQ(report.hides("GPU-0", kStart), true);
   EXPECT_EQ(report.hides("GPU-2", kStart), false);
-  report.update({"GPU-1"}, kStart + minutes(1));
-  EXPECT_EQ(report.hides("GPU-0", kStart + minutes(1)), false);
+  report.update({"GPU-1"}, kStart + std::chrono::minutes(1));
+  EXPECT_EQ(report.hides("GPU-0", kStart + std::chrono::minutes(1)), false);
 }
 
 TEST(PluginReport, ReportCountsForThreeMinutes) {
   PluginReport report;
   report.update({"GPU-0"}, kStart);
-  EXPECT_EQ(report.hides("GPU-0", kStart + minutes(3) - seconds(1)), true);
-  EXPECT_EQ(report.hides("GPU-0", kStart + minutes(3)), std::nullopt);
-  EXPECT_EQ(report.hides("GPU-1", kStart + minutes(3)), std::nullopt);
-  report.update({}, kStart + minutes(4));
-  EXPECT_EQ(report.hides("GPU-0", kStart + minutes(4)), false) << "known again";
+  EXPECT_EQ(report.hides("GPU-0", kStart + std::chrono::minutes(3) - std::chrono::seconds(1)),
+            true);
+  EXPECT_EQ(report.hides("GPU-0", kStart + std::chrono::minutes(3)), std::nullopt);
+  EXPECT_EQ(report.hides("GPU-1", kStart + std::chrono::minutes(3)), std::nullopt);
+  report.update({}, kStart + std::chrono::minutes(4));
+  EXPECT_EQ(report.hides("GPU-0", kStart + std::chrono::minutes(4)), false) << "known again";
 }
 
 }  // namespace
