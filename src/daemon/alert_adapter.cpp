@@ -204,8 +204,10 @@ void AlertAdapter::add_plugin_facts(const Snapshot& snapshot,
   if (access_.plugin_report == nullptr || !is_loaded) return;
   for (const DeviceState& device : snapshot.devices) {
     const DeviceId& id = device.info.id;
+    const auto hides = access_.plugin_report->hides(device.info.uuid, loop_.now());
+    if (!hides) continue;
     andon::LeaseFacts& gpu = facts[id];
-    gpu.plugin_hides = access_.plugin_report->hides(device.info.uuid, loop_.now());
+    gpu.plugin_hides = hides;
     gpu.withheld = service_.quarantine(id) || leases_.gpus().cordon_of(id);
   }
 }

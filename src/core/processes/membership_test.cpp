@@ -243,7 +243,7 @@ TEST(Membership, ProcessNewerThanTableBelongsThroughParent) {
 }
 
 TEST(GpuUser, ControlGroupOfAJobOrPodIsRecognized) {
-  const auto in_job = [](std::string path, std::uint32_t maker) {
+  const auto in_job = [](const std::string& path, std::uint32_t maker) {
     ProcessView view;
     view.cgroup = "0::" + path + "\n";
     return gpu_user_of(std::move(view), [maker](const Group&) { return std::optional(maker); })

@@ -188,7 +188,7 @@ std::string resolve_command(const Context& context, const lease::ObservedProcess
                             const Viewer& viewer) {
   const auto allocator = context.leases.gpus().allocator();
   if (!allocator) return adopt_command(context, process, viewer);
-  const std::string kill =
+  std::string kill =
       fmt::format("{}kill {}", viewer.uid == process.uid ? "" : "sudo ", process.pid);
   switch (*allocator) {
     case lease::Allocator::slurm:

@@ -109,10 +109,9 @@ void GpuReader::run(Probe probe, Sample& sample) {
       return read_row_remaps(api_, device_, record);
     case Probe::throttle_times:
       return read_throttle_times(api_, device_, throttle_time_fields_, record);
-    case Probe::recovery_action:
-      return read_recovery_action(api_, device_, record);
     case Probe::modes:
-      return read_modes(api_, device_, record);
+      read_modes(api_, device_, record);
+      return read_recovery_action(api_, device_, record);
     case Probe::nvlink_state:
       return read_nvlink_state(api_, device_, record);
     case Probe::nvlink_traffic:

@@ -306,7 +306,7 @@ TEST(GpuReader, LibraryOlderThanAFieldDoesNotSupportIt) {
     values[0].code = kInvalidArgument;
     return kSuccess;
   };
-  EXPECT_EQ(why(read(api, {Probe::recovery_action}), Metric::recovery_action).reason,
+  EXPECT_EQ(why(read(api, {Probe::modes}), Metric::recovery_action).reason,
             MissingReason::not_supported);
 }
 
@@ -320,7 +320,7 @@ TEST(GpuReader, RecoveryActionIsReadFromItsField) {
     values[0].value = kRecoveryDrainP2p;
     return kSuccess;
   };
-  EXPECT_EQ(*read(api, {Probe::recovery_action}).number(Metric::recovery_action), 3);
+  EXPECT_EQ(*read(api, {Probe::modes}).number(Metric::recovery_action), 3);
 }
 
 TEST(ThrottleTimeFields, MovedBetweenVersionsOfTheLibrary) {
