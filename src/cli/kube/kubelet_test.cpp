@@ -30,7 +30,7 @@ TEST(KubeKubelet, WholeGpusAreNamedByTheirUuid) {
 }
 
 // So that a restart of the kubelet removes no taint.
-TEST(KubeKubelet, KubeletWithoutGpusSaysNothing) {
+TEST(KubeKubelet, AnswerWithoutGpusIsNoAnswer) {
   EXPECT_FALSE(whole_gpus(devices({})));
   EXPECT_FALSE(whole_gpus(devices({"GPU-11111111-2222-3333-4444-555555555555::0"})));
 }
@@ -60,7 +60,7 @@ TEST(KubeKubelet, AbsentSocketIsLoggedOnceForEachCall) {
                           AllOf(is_absent, HasSubstr("no pod is reported to the daemon"))));
 }
 
-TEST(KubeKubelet, KubeletThatShouldNotBeAskedIsNot) {
+TEST(KubeKubelet, DisabledKubeletIsNotAsked) {
   const CapturedLog log;
   Kubelet none("");
   EXPECT_THAT(CapturedLog::lines(), ElementsAre(HasSubstr("the kubelet is not asked")));

@@ -52,7 +52,7 @@ TEST(KubeHiddenGpus, GpusThatAreNotOfferedAreHidden) {
   }
 }
 
-TEST(KubeHiddenGpus, GpuOfAResourceSliceIsNotThePlugins) {
+TEST(KubeHiddenGpus, GpuOfAResourceSliceIsNotHidden) {
   const std::vector<SliceDevice> devices = {{"n1", "gpu.nvidia.com", "n1", "gpu-1", "GPU-1"}};
   EXPECT_EQ(hidden_gpus(verdicts_of({"GPU-0", "GPU-1", "GPU-2"}), Uuids{"GPU-0"}, devices),
             Uuids{"GPU-2"});
@@ -124,7 +124,7 @@ TEST_F(KubePluginReporter, ChangeIsReportedWithTheNextAnswer) {
                                                 "INFO the device plugin offers all GPUs"));
 }
 
-TEST_F(KubePluginReporter, SilentKubeletIsNoReport) {
+TEST_F(KubePluginReporter, NoReportWithoutKubelet) {
   pass(seconds(1));
   kubelet_.offered.reset();
   pass(minutes(10));

@@ -146,7 +146,7 @@ TEST_F(KubePodPlan, PodThatComesBackIsCountedAnew) {
 }
 
 // A kubelet that restarts lists no pods until it has them from the API server.
-TEST_F(KubePodPlan, EmptyListsEndNothing) {
+TEST_F(KubePodPlan, EmptyListsEndNoLease) {
   own_pod_.clear();
   leased_["ml/a"] = {"GPU-0"};
   listed_.clear();

@@ -199,7 +199,7 @@ TEST_F(KubePodReporter, ListThatIsNotTrustedIsLoggedOnce) {
   EXPECT_EQ(count_lines_with("does not list the agent's own pod gpuyard/agent"), 1);
 }
 
-TEST_F(KubePodReporter, SilentKubeletEndsNothing) {
+TEST_F(KubePodReporter, NoLeaseEndsWithoutKubelet) {
   daemon_.leased["ml/a"] = {"GPU-0"};
   kubelet_.answers = false;
   pass(minutes(10));

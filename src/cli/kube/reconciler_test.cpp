@@ -436,7 +436,7 @@ TEST_F(KubeReconciler, KubeletIsAskedAgainBeforeAChange) {
   EXPECT_EQ(cluster_.writes, writes);
 }
 
-TEST_F(KubeReconciler, KubeletThatIsAwayChangesNothing) {
+TEST_F(KubeReconciler, TaintStaysWhileKubeletDoesNotAnswer) {
   offer_by_plugin();
   set_verdict(0, Verdict::bad);
   run_seconds(16);
@@ -448,7 +448,7 @@ TEST_F(KubeReconciler, KubeletThatIsAwayChangesNothing) {
   EXPECT_EQ(cluster_.writes, writes);
 }
 
-TEST_F(KubeReconciler, KubeletThatWasNeverThereTaintsNoNode) {
+TEST_F(KubeReconciler, BadGpuWithoutKubeletTaintsNoNode) {
   server_.devices.clear();
   server_.allocatable.reset();
   set_verdict(0, Verdict::bad);

@@ -170,14 +170,14 @@ class UnleasedInObserveMode : public testing::Test {
 };
 
 TEST_F(UnleasedInObserveMode, ProcessCountsOnlyAfterTheReportDelay) {
-  std::vector<std::uint32_t> told;
+  std::vector<std::uint32_t> reported;
   fixture.leases->set_on_unleased_process(
-      [&](const DeviceId&, const ObservedProcess& one) { told.push_back(one.pid); });
+      [&](const DeviceId&, const ObservedProcess& one) { reported.push_back(one.pid); });
   ASSERT_TRUE(fixture.begin_job("slurm-17", {"GPU-0"}));
   EXPECT_THAT(unleased_after(seconds(25)), IsEmpty());
-  EXPECT_THAT(told, IsEmpty());
+  EXPECT_THAT(reported, IsEmpty());
   EXPECT_THAT(unleased_after(seconds(10)), ElementsAre(66U));
-  EXPECT_THAT(told, ElementsAre(66U)) << "one event";
+  EXPECT_THAT(reported, ElementsAre(66U)) << "one event";
   EXPECT_EQ(fixture.leases->gpus().withheld_reason("GPU-1")->first, "observed");
   fixture.observer.stop(66);
   EXPECT_THAT(unleased_after(seconds(2)), IsEmpty());
@@ -378,7 +378,7 @@ TEST(Pods, LeaseLastsUntilPodIsGone) {
 }
 
 // The parts of their names in the ids of their leases are the same.
-TEST(Pods, PodsOfLikeNamesAreToldApart) {
+TEST(Pods, PodsOfSimilarNamesAreDistinct) {
   const std::string long_name = std::string(60, 'a');
   const std::vector<std::string> names{"one/trainer",      "two/trainer",
                                        "one/trainer.0",    "one/trainer-0",

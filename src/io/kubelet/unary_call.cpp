@@ -15,7 +15,7 @@
 namespace gpuyard::kubelet {
 namespace {
 
-// The first stream of a client, and the only one: the server is told not to open any.
+// The first stream of a client, and the only one: the server may open none.
 constexpr std::int32_t kStreamId = 1;
 // An empty message: not compressed, and no bytes long.
 constexpr std::size_t kRequestBytes = 5;

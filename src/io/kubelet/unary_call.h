@@ -21,8 +21,8 @@ inline constexpr std::size_t kMaxMessageBytes = std::size_t{16} << 20U;
 // that a server that reads nothing cannot make the output grow.
 class UnaryCall {
  public:
-  // `method`: "/v1.PodResourcesLister/List". The server is told no deadline: it would end the call
-  // at the same moment as the caller, who could not tell its reset from a fault. Closing the
+  // `method`: "/v1.PodResourcesLister/List". The request has no deadline: the server would reset
+  // the stream at the moment when the caller gives up, and that looks like a fault. Closing the
   // connection ends the call as well.
   explicit UnaryCall(std::string_view method);
   UnaryCall(const UnaryCall&) = delete;
