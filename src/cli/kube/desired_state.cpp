@@ -90,7 +90,7 @@ Desired desired_state(const DaemonReport& report, const FlapRecords& flaps, Time
   Desired desired;
   desired.condition = condition_of(verdicts);
   desired.is_known = true;
-  desired.is_complete = !verdicts.driver_error && verdicts.count == verdicts.gpus.size();
+  desired.is_complete = lists_all_gpus(verdicts);
   desired.driver_down = is_driver_down(verdicts);
   for (const GpuVerdict& gpu : verdicts.gpus) desired.gpus.push_back(desired_gpu(gpu));
   std::ranges::sort(desired.gpus, {}, &DesiredGpu::index);

@@ -269,6 +269,20 @@ TEST_F(Flapping, RecordOfQuietGpuIsForgotten) {
   EXPECT_THAT(flaps_, IsEmpty());
 }
 
+TEST_F(Flapping, RecordOfRemovedGpuIsForgottenAfterAnHour) {
+  turn_bad_three_times();
+  auto verdicts = good_gpus(1);
+  verdicts.gpus[0].uuid = "GPU-1";
+  record_verdicts(flaps_, verdicts, kStart + minutes(63));
+  EXPECT_THAT(flaps_, Not(IsEmpty()));
+  verdicts.count = 2;  // the driver has one more, which is not listed
+  record_verdicts(flaps_, verdicts, kStart + minutes(65));
+  EXPECT_THAT(flaps_, Not(IsEmpty()));
+  verdicts.count = 1;
+  record_verdicts(flaps_, verdicts, kStart + minutes(65));
+  EXPECT_THAT(flaps_, IsEmpty());
+}
+
 TEST_F(Flapping, MomentOfAnotherBootIsForgotten) {
   turn_bad_three_times();
   at(-std::chrono::hours(1), Verdict::good);

@@ -1,6 +1,7 @@
 #include "cli/kube/flapping.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -34,7 +35,15 @@ void forget_old(FlapRecord& record, TimePoint now) {
   if (record.good_since && *record.good_since > now) record.good_since.reset();
 }
 
+bool has_gpu(const protocol::GpuVerdicts& verdicts, std::string_view uuid) {
+  return std::ranges::find(verdicts.gpus, uuid, &GpuVerdict::uuid) != verdicts.gpus.end();
+}
+
 }  // namespace
+
+bool lists_all_gpus(const protocol::GpuVerdicts& verdicts) {
+  return !verdicts.driver_error && verdicts.count == verdicts.gpus.size();
+}
 
 void record_verdicts(FlapRecords& records, const protocol::GpuVerdicts& verdicts, TimePoint now) {
   for (auto& [uuid, record] : records) forget_old(record, now);
@@ -55,9 +64,11 @@ void record_verdicts(FlapRecords& records, const protocol::GpuVerdicts& verdicts
         break;
     }
   }
-  std::erase_if(records, [](const auto& one) {
-    const FlapRecord& record = one.second;
-    return !record.is_bad && !record.is_flapping && record.turned_bad_at.empty();
+  const bool all = lists_all_gpus(verdicts);
+  std::erase_if(records, [&](const auto& one) {
+    const auto& [uuid, record] = one;
+    const bool is_removed = all && !has_gpu(verdicts, uuid);
+    return record.turned_bad_at.empty() && (is_removed || (!record.is_bad && !record.is_flapping));
   });
 }
 

@@ -31,7 +31,11 @@ struct FlapRecord {
 
 using FlapRecords = std::map<std::string, FlapRecord>;  // by UUID
 
+// Whether the driver answers and each GPU of the machine has its verdict here.
+bool lists_all_gpus(const protocol::GpuVerdicts&);
+
 // Unknown is neither bad nor quiet: it turns no GPU bad, and the quiet time begins again after it.
+// A GPU that is no longer in the machine is forgotten an hour later.
 void record_verdicts(FlapRecords&, const protocol::GpuVerdicts&, TimePoint now);
 // As if all GPUs were unknown.
 void record_silence(FlapRecords&);
