@@ -16,7 +16,9 @@
 
 #include "base/identifiers.h"
 #include "base/log.h"
+#include "cli/kube/agent_environment.h"
 #include "cli/kube/cluster.h"
+#include "cli/kube/event_reporter.h"
 #include "cli/kube/kubelet.h"
 #include "cli/kube/node_daemon.h"
 #include "cli/kube/plugin_reporter.h"
@@ -80,6 +82,10 @@ std::string kubelet_socket(const KubeVerb& verb) {
   return verb.kubelet.empty() ? kubelet::kDefaultSocket : verb.kubelet;
 }
 
+std::string node_uid(const Seen& seen) {
+  return seen.node ? seen.node->uid : "";
+}
+
 Moment now() {
   return {BootClock::now(), wall_now()};
 }
@@ -105,8 +111,11 @@ int run_agent(const KubeVerb& verb) {
   std::minstd_rand generator{
       static_cast<std::minstd_rand::result_type>(std::hash<std::string>()(new_id()))};
   Kubelet kubelet(kubelet_socket(verb));
-  Reconciler reconciler(settings, cluster, kubelet, file,
-                        {now, [&] { return std::uniform_real_distribution<>()(generator); }});
+  const AgentEnvironment environment{
+      now, [&] { return std::uniform_real_distribution<>()(generator); }};
+  Reconciler reconciler(settings, cluster, kubelet, file, environment);
+  std::optional<EventReporter> events;
+  if (settings.events) events.emplace(cluster, file, environment);
   NodeDaemon daemon(verb.socket);
   DaemonPoller poller(daemon);
   std::optional<PodReporter> pods;
@@ -120,6 +129,7 @@ int run_agent(const KubeVerb& verb) {
   while (true) {
     const bool answered = poller.poll();
     reconciler.run_round(poller.report(), answered);
+    if (events) events->run_round(poller.report(), node_uid(cluster.seen()));
     if (pods) pods->run_round(cluster.seen().devices, answered);
     const auto& verdicts = poller.report().verdicts;
     if (plugin)

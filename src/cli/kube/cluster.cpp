@@ -56,6 +56,7 @@ Answer read_served_api(const gpuyard::kube::Client& client, ServedApi& served) {
 
 Cluster::Cluster(gpuyard::kube::Client client, std::string node, std::string condition_type)
     : client_(std::move(client)),
+      event_client_(client_.with_timeout(kEventTimeout)),
       node_(std::move(node)),
       condition_type_(std::move(condition_type)) {}
 
@@ -165,6 +166,12 @@ Answer Cluster::write(const PatchTaints& step) {
   return take_node(
       client_.patch(node_path(node_), PatchType::merge, taints_patch(step), step.resource_version),
       seen_);
+}
+
+Answer Cluster::write_event(const NodeEvent& event) {
+  const std::string path =
+      path_of({.plural = "events", .namespace_name = std::string(kEventNamespace)});
+  return event_client_.create(path, event_object(event, node_));
 }
 
 }  // namespace gpuyard::cli::kube

@@ -4,6 +4,8 @@
 #include <set>
 #include <string>
 
+#include "base/clock.h"
+#include "cli/kube/gpu_events.h"
 #include "cli/kube/plan.h"
 #include "io/kube/client.h"
 
@@ -21,13 +23,25 @@ class ClusterView {
   virtual const Seen& seen() const = 0;
 };
 
-class Cluster final : public ClusterView {
+// The event reporter's view of a cluster. A call blocks until the answer or a timeout.
+class EventView {
+ public:
+  virtual ~EventView() = default;
+  // Outcome::already_exists: the server has an Event of this number.
+  virtual gpuyard::kube::Answer write_event(const NodeEvent&) = 0;
+};
+
+// An Event that takes longer is sent again, so that it does not hold up what matters more.
+inline constexpr Duration kEventTimeout = std::chrono::seconds(2);
+
+class Cluster final : public ClusterView, public EventView {
  public:
   Cluster(gpuyard::kube::Client, std::string node, std::string condition_type);
 
   gpuyard::kube::Answer read() override;
   gpuyard::kube::Answer send(const Step&) override;
   const Seen& seen() const override { return seen_; }
+  gpuyard::kube::Answer write_event(const NodeEvent&) override;
 
  private:
   gpuyard::kube::Answer read_api(Seen&);
@@ -42,6 +56,7 @@ class Cluster final : public ClusterView {
   gpuyard::kube::Answer write(const PatchTaints&);
 
   gpuyard::kube::Client client_;
+  gpuyard::kube::Client event_client_;
   std::string node_;
   std::string condition_type_;
   std::string slice_version_;          // of resource.k8s.io; empty: no slices are served

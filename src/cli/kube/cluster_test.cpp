@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/scratch_directory_for_tests.h"
+#include "cli/kube/objects.h"
 #include "io/http/tls_server_for_tests.h"
 
 namespace gpuyard::cli::kube {
@@ -108,6 +109,20 @@ TEST_F(KubeCluster, RuleIsDeletedByItsUid) {
 TEST_F(KubeCluster, RuleThatIsGoneIsDeleted) {
   answer("404 Not Found", kNotFound);
   EXPECT_EQ(send(DeleteRule{"gpuyard-n1-0", "r1"}), Outcome::ok);
+}
+
+TEST_F(KubeCluster, EventIsCreatedInTheNamespaceOfNodes) {
+  answer("201 Created", R"({"kind":"Event"})");
+  const NodeEvent event{0xabc, "u1", {EventKind::bad, "GPU-a", "xid-fatal", "XidFatal", "why"}, {}};
+  EXPECT_EQ(cluster_->write_event(event).outcome, Outcome::ok);
+  EXPECT_THAT(server_->request(),
+              StartsWith("POST /api/v1/namespaces/default/events HTTP/1.1\r\n"));
+  EXPECT_THAT(server_->request(), HasSubstr(event_object(event, "n1")));
+}
+
+TEST_F(KubeCluster, EventThatExistsIsNoSecondOne) {
+  answer("409 Conflict", kAlreadyExists);
+  EXPECT_EQ(cluster_->write_event({}).outcome, Outcome::already_exists);
 }
 
 TEST_F(KubeCluster, MalformedAnswersAreNoSuccess) {

@@ -61,8 +61,12 @@ ConditionText condition_of(const GpuVerdicts& verdicts) {
 
 DesiredGpu desired_gpu(const GpuVerdict& gpu) {
   DesiredGpu out{gpu.index, gpu.uuid, gpu.verdict};
-  if (gpu.verdict == Verdict::bad) out.rule = gpu.rule.value_or("");
+  if (gpu.verdict == Verdict::bad) {
+    out.rule = gpu.rule.value_or("");
+    out.message = printable(bad_gpu_text(gpu));
+  }
   out.cordoned = gpu.cordoned.has_value();
+  out.cordon_reason = printable(gpu.cordoned.value_or(""));
   return out;
 }
 

@@ -40,6 +40,8 @@ struct DesiredGpu {
   Verdict verdict = Verdict::unknown;
   std::string rule = {};  // of a bad GPU
   bool cordoned = false;
+  std::string message = {};        // of a bad GPU: its alert and the advice
+  std::string cordon_reason = {};  // as the administrator gave it
 
   // A GPU that the driver does not reach makes NVIDIA's device plugin refuse every GPU pod of the
   // node.

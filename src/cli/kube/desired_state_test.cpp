@@ -74,7 +74,8 @@ TEST(DesiredState, BadGpuGivesFalseWithRuleAndAdvice) {
   EXPECT_EQ(desired.condition,
             (ConditionText{ConditionStatus::no, "XidFatal",
                            "GPU 2: xid-fatal fires. Reset it. (3 of 4 GPUs are good)"}));
-  EXPECT_EQ(desired.gpus[2], (DesiredGpu{2, "GPU-2", Verdict::bad, "xid-fatal", false}));
+  EXPECT_EQ(desired.gpus[2], (DesiredGpu{2, "GPU-2", Verdict::bad, "xid-fatal", false,
+                                         "GPU 2: xid-fatal fires. Reset it."}));
 }
 
 TEST(DesiredState, ReasonIsOfLowestBadGpu) {
@@ -103,6 +104,7 @@ TEST(DesiredState, CordonedGpuIsStillHealthy) {
   EXPECT_EQ(desired.condition->reason, "GPUsCordoned");
   EXPECT_THAT(desired.condition->message, HasSubstr("GPU 1: new fan"));
   EXPECT_TRUE(desired.gpus[1].cordoned);
+  EXPECT_EQ(desired.gpus[1].cordon_reason, "new fan");
 }
 
 TEST(DesiredState, DriverErrorIsUnknownUntilAlert) {
@@ -205,7 +207,9 @@ TEST_F(Flapping, SecondTurnCountsAsGoodAtOnce) {
 TEST_F(Flapping, ThirdTurnCountsAsBadUntilQuiet) {
   turn_bad_three_times();
   const Desired desired = at(minutes(6), Verdict::good);
-  EXPECT_EQ(desired.gpus[0], (DesiredGpu{0, "GPU-0", Verdict::bad, "xid-fatal", false}));
+  EXPECT_EQ(desired.gpus[0].verdict, Verdict::bad);
+  EXPECT_EQ(desired.gpus[0].rule, "xid-fatal");
+  EXPECT_THAT(desired.gpus[0].message, HasSubstr("has turned bad 3 times within an hour"));
   EXPECT_EQ(desired.condition->status, ConditionStatus::no);
   EXPECT_THAT(desired.condition->message, HasSubstr("has turned bad 3 times within an hour"));
   EXPECT_THAT(desired.condition->message, HasSubstr("30 minutes"));

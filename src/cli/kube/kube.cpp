@@ -82,6 +82,7 @@ Options add_kube(Options program, KubeVerb& verb) {
               "Taint the Node: needed (lost GPU, or still offered), any (bad GPU) or never")
       .metavar("WHEN")
       .default_is("needed");
+  agent.flag("--no-events", verb.settings.events, false, "Write no Events about the Node");
   add_socket(agent, verb.socket);
   agent.option("--kubelet", verb.kubelet, "Socket of the kubelet's PodResources API, or none")
       .metavar("PATH")

@@ -30,9 +30,11 @@ namespace gpuyard::cli::kube {
 BOOST_DESCRIBE_STRUCT(FlapRecord, (),
                       (turned_bad_at, is_bad, is_flapping, good_since, rule, advice))
 BOOST_DESCRIBE_STRUCT(PlacedAlert, (), (uuid, value))
+BOOST_DESCRIBE_STRUCT(ReportedGpu, (), (rule, cordoned))
+BOOST_DESCRIBE_STRUCT(ReportedEvents, (), (node_uid, driver_down, gpus))
 BOOST_DESCRIBE_STRUCT(Memory, (),
                       (flaps, node_uid, standing_rules, deleted_rules, taint_stands, taint_alerts,
-                       deleted_taint_alerts, allocatable_since, plugin_seen))
+                       deleted_taint_alerts, allocatable_since, plugin_seen, reported))
 
 namespace {
 
@@ -57,7 +59,8 @@ Result<Memory> parse_memory(std::string_view text, std::string_view boot_id) {
   return std::move(saved->memory);
 }
 
-MemoryFile::MemoryFile(std::string path) : path_(std::move(path)), boot_id_(boot_id()) {}
+MemoryFile::MemoryFile(std::string path)
+    : path_(std::move(path)), boot_id_(boot_id()), memory_(load()) {}
 
 Memory MemoryFile::load() {
   if (path_.empty()) return {};
@@ -75,9 +78,18 @@ Memory MemoryFile::load() {
   return *std::move(memory);
 }
 
-Result<void> MemoryFile::save(const Memory& memory) {
+void MemoryFile::save() {
+  const auto written = write();
+  const std::string error = written ? "" : written.error().text();
+  if (!error.empty() && error != error_) {
+    log::warning("{}; what an administrator deletes is made again after a restart", error);
+  }
+  error_ = error;
+}
+
+Result<void> MemoryFile::write() {
   if (path_.empty()) return {};
-  std::string text = memory_text(memory, boot_id_);
+  std::string text = memory_text(memory_, boot_id_);
   if (text == saved_) return {};
   if (auto done = replace_file(path_, text, 0600); !done) return done;
   saved_ = std::move(text);

@@ -1,4 +1,4 @@
-// Saves what the agent remembers, for its next start within the same boot.
+// What the agent remembers, and the file that its next start within the same boot reads it from.
 #pragma once
 
 #include <string>
@@ -15,20 +15,26 @@ std::string memory_text(const Memory&, std::string_view boot_id);
 // Errc::not_found: of another boot. Errc::invalid: malformed.
 Result<Memory> parse_memory(std::string_view text, std::string_view boot_id);
 
-// Keeps a file in step with the memory, and writes it when something has changed only.
+// Thread: one.
 class MemoryFile {
  public:
-  // "": nothing is kept.
+  // Loads the saved memory; an empty one if there is none of this boot. "": nothing is saved.
   explicit MemoryFile(std::string path);
 
-  // Returns the saved memory; an empty one if there is none of this boot.
-  Memory load();
-  Result<void> save(const Memory&);
+  Memory& memory() { return memory_; }
+
+  // Writes the file if the memory has changed. An error is logged once.
+  void save();
 
  private:
+  Memory load();
+  Result<void> write();
+
   std::string path_;
   std::string boot_id_;
   std::string saved_;  // the text in the file
+  std::string error_;  // that was logged last; empty: it was saved
+  Memory memory_;
 };
 
 }  // namespace gpuyard::cli::kube

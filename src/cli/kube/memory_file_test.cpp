@@ -1,7 +1,9 @@
 #include "cli/kube/memory_file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/captured_log_for_tests.h"
 #include "base/files.h"
 #include "base/scratch_directory_for_tests.h"
 
@@ -21,6 +23,10 @@ Memory full_memory() {
   memory.deleted_taint_alerts["GPU-b"] = "gpu-lost";
   memory.allocatable_since["GPU-a"] = moment;
   memory.plugin_seen = true;
+  memory.reported.node_uid = "u1";
+  memory.reported.driver_down = true;
+  memory.reported.gpus["GPU-a"] = ReportedGpu{"xid-fatal", true};
+  memory.reported.gpus["GPU-b"] = ReportedGpu{std::nullopt, true};
   return memory;
 }
 
@@ -31,6 +37,7 @@ TEST(KubeMemory, AllOfItSurvives) {
   EXPECT_EQ(read->flaps, full_memory().flaps);
   EXPECT_EQ(read->standing_rules, full_memory().standing_rules);
   EXPECT_EQ(read->allocatable_since, full_memory().allocatable_since);
+  EXPECT_EQ(read->reported, full_memory().reported);
   EXPECT_EQ(memory_text(*read, "boot"), text);
 }
 
@@ -50,39 +57,53 @@ TEST(KubeMemory, MalformedMemoryIsRefused) {
   EXPECT_FALSE(parse_memory(text, "b"));
 }
 
-TEST(KubeMemoryFile, MemoryIsLoadedAfterRestart) {
-  const ScratchDirectory directory;
-  const std::string path = directory.path() + "/memory.json";
-  MemoryFile first(path);
-  EXPECT_EQ(first.load().node_uid, "");
-  ASSERT_TRUE(first.save(full_memory()));
-  EXPECT_EQ(MemoryFile(path).load().node_uid, "u1");
+class KubeMemoryFile : public testing::Test {
+ protected:
+  const ScratchDirectory directory_;
+  const std::string path_ = directory_.path() + "/memory.json";
+  CapturedLog log_;
+};
+
+TEST_F(KubeMemoryFile, MemoryIsLoadedAfterRestart) {
+  MemoryFile first(path_);
+  EXPECT_EQ(first.memory().node_uid, "");
+  first.memory() = full_memory();
+  first.save();
+  EXPECT_EQ(MemoryFile(path_).memory().node_uid, "u1");
 }
 
-TEST(KubeMemoryFile, UnchangedMemoryIsNotWrittenAgain) {
-  const ScratchDirectory directory;
-  const std::string path = directory.path() + "/memory.json";
-  MemoryFile file(path);
-  ASSERT_TRUE(file.save(full_memory()));
-  ASSERT_TRUE(replace_file(path, "another text", 0600));
-  ASSERT_TRUE(file.save(full_memory()));
-  EXPECT_EQ(*read_file(path, 100), "another text");
+TEST_F(KubeMemoryFile, UnchangedMemoryIsNotWrittenAgain) {
+  MemoryFile file(path_);
+  file.memory() = full_memory();
+  file.save();
+  ASSERT_TRUE(replace_file(path_, "another text", 0600));
+  file.save();
+  EXPECT_EQ(*read_file(path_, 100), "another text");
 }
 
-TEST(KubeMemoryFile, EmptyPathDisablesMemory) {
+TEST_F(KubeMemoryFile, EmptyPathDisablesMemory) {
   MemoryFile file("");
-  EXPECT_TRUE(file.save(full_memory()));
-  EXPECT_EQ(file.load().node_uid, "");
+  file.memory() = full_memory();
+  file.save();
+  EXPECT_EQ(MemoryFile("").memory().node_uid, "");
+  EXPECT_THAT(CapturedLog::lines(), testing::IsEmpty());
 }
 
-TEST(KubeMemoryFile, DamagedFileIsAnEmptyMemory) {
-  const ScratchDirectory directory;
-  const std::string path = directory.path() + "/memory.json";
-  ASSERT_TRUE(replace_file(path, R"({"boot_id")", 0600));
-  MemoryFile file(path);
-  EXPECT_EQ(file.load().node_uid, "");
-  ASSERT_TRUE(file.save(full_memory()));
-  EXPECT_EQ(MemoryFile(path).load().node_uid, "u1");
+TEST_F(KubeMemoryFile, DamagedFileIsAnEmptyMemory) {
+  ASSERT_TRUE(replace_file(path_, R"({"boot_id")", 0600));
+  MemoryFile file(path_);
+  EXPECT_EQ(file.memory().node_uid, "");
+  file.memory() = full_memory();
+  file.save();
+  EXPECT_EQ(MemoryFile(path_).memory().node_uid, "u1");
+}
+
+TEST_F(KubeMemoryFile, FileThatCannotBeWrittenIsLoggedOnce) {
+  MemoryFile file(directory_.path() + "/missing/memory.json");
+  file.save();
+  file.memory() = full_memory();
+  file.save();
+  EXPECT_THAT(CapturedLog::lines(), testing::SizeIs(1));
 }
 
 }  // namespace

@@ -42,6 +42,12 @@ std::string device_rule_name(std::string_view node, const SliceDevice& device) {
   return fmt::format("gpuyard-{}-{}", hash_of(node, kNodeHashDigits), hash);
 }
 
+std::string event_name(std::string_view node, std::uint64_t nanoseconds) {
+  std::string name = fmt::format("{}.{:x}", node, nanoseconds);
+  if (name.size() <= kMaxNameBytes) return name;
+  return fmt::format("{}.{:x}", hash_of(node, kNodeHashDigits), nanoseconds);
+}
+
 std::string node_label(std::string_view node) {
   return node.size() <= kMaxLabelBytes ? std::string(node) : hash_of(node, kNodeHashDigits);
 }

@@ -2,6 +2,8 @@
 // the same object the same name.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -26,6 +28,10 @@ struct SliceDevice {
 // that another board in the same slot gets another name. A node's name that does not fit is hashed,
 // too.
 std::string device_rule_name(std::string_view node, const SliceDevice&);
+
+// Returns "NODE.17a4c0ffee", as Kubernetes' own clients name an Event: the digits are nanoseconds
+// since 1970. A node's name that does not fit is hashed.
+std::string event_name(std::string_view node, std::uint64_t nanoseconds);
 
 // Returns the value of the label gpuyard.io/node: the node's name, or its hash if it does not fit.
 std::string node_label(std::string_view node);

@@ -38,6 +38,13 @@ TEST(ObjectNames, LongNodeNameIsHashed) {
   EXPECT_NE(node_label(std::string(64, 'n')), node_label(std::string(65, 'n')));
 }
 
+TEST(ObjectNames, EventNameHasNodeAndNumber) {
+  EXPECT_EQ(event_name("n1", 0x17a4c0ffee), "n1.17a4c0ffee");
+  const std::string fits(240, 'n');
+  EXPECT_THAT(event_name(fits, 0xfedcba987654), SizeIs(253));
+  EXPECT_THAT(event_name(fits + "n", 0xfedcba987654), MatchesRegex("[0-9a-f]{32}.fedcba987654"));
+}
+
 TEST(ObjectNames, TaintValueIsValid) {
   EXPECT_EQ(taint_value("xid-fatal"), "xid-fatal");
   EXPECT_EQ(taint_value("_my_rule-"), "my_rule");

@@ -284,6 +284,30 @@ std::string rule_object(const DeviceRule& rule, ResourceApi api) {
              {"spec", object{{"deviceSelector", selector}, {"taint", taint}}}});
 }
 
+std::string event_object(const NodeEvent& event, std::string_view node) {
+  const std::string at = to_rfc3339(event.at);
+  const object metadata{{"name", event_name(node, event.number)},
+                        {"namespace", json_text(kEventNamespace)}};
+  const object about{{"apiVersion", "v1"},
+                     {"kind", "Node"},
+                     {"name", json_text(node)},
+                     {"uid", event.node_uid}};
+  return boost::json::serialize(
+      object{{"apiVersion", "v1"},
+             {"kind", "Event"},
+             {"metadata", metadata},
+             {"involvedObject", about},
+             {"type", event.event.is_warning() ? "Warning" : "Normal"},
+             {"reason", event.event.reason},
+             {"message", event.event.message},
+             {"source", object{{"component", "gpuyard"}, {"host", json_text(node)}}},
+             {"reportingComponent", "gpuyard.io/agent"},
+             {"reportingInstance", json_text(node)},
+             {"firstTimestamp", at},
+             {"lastTimestamp", at},
+             {"count", 1}});
+}
+
 // The taints of others are sent as the JSON that was read.
 std::string taints_patch(const PatchTaints& step) {
   return fmt::format(R"({{"spec":{{"taints":[{}]}}}})", fmt::join(step.taints, ","));

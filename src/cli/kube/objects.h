@@ -6,11 +6,14 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/kube/gpu_events.h"
 #include "cli/kube/plan.h"
 
 namespace gpuyard::cli::kube {
 
 inline constexpr std::string_view kNodeLabel = "gpuyard.io/node";
+// That of the Events about objects without a namespace, such as Nodes.
+inline constexpr std::string_view kEventNamespace = "default";
 
 // Errc::invalid: the text is no Node, or has no name or uid. `condition_type`: of ours.
 Result<SeenNode> parse_node(std::string_view text, std::string_view condition_type);
@@ -39,6 +42,10 @@ bool serves_resource(std::string_view text, std::string_view plural);
 std::string condition_patch(const WriteCondition&);
 std::string rule_object(const DeviceRule&, ResourceApi);
 std::string taints_patch(const PatchTaints&);
+
+// An Event about this node. `kubectl describe node` finds it by the Node's name and uid, and only
+// if the reference to the Node names no namespace.
+std::string event_object(const NodeEvent&, std::string_view node);
 
 // A strategic merge patch of nodes/NODE/status that removes the condition of this type.
 std::string condition_removal(std::string_view condition_type);

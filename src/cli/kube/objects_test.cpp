@@ -179,6 +179,22 @@ TEST(KubeObjects, ConditionIsWrittenWithItsTimes) {
             R"({"status":{"conditions":[{"type":"GpuOk","$patch":"delete"}]}})");
 }
 
+TEST(KubeObjects, EventIsAboutTheNode) {
+  const NodeEvent event{
+      0xabc, "u1", {EventKind::bad, "GPU-a", "xid-fatal", "XidFatal", "GPU 0: Xid 79."},
+      *from_rfc3339("2026-11-28T01:00:00Z")};
+  EXPECT_EQ(event_object(event, "n1"),
+            R"({"apiVersion":"v1","kind":"Event","metadata":{"name":"n1.abc",)"
+            R"("namespace":"default"},"involvedObject":{"apiVersion":"v1","kind":"Node",)"
+            R"("name":"n1","uid":"u1"},"type":"Warning","reason":"XidFatal",)"
+            R"("message":"GPU 0: Xid 79.","source":{"component":"gpuyard","host":"n1"},)"
+            R"("reportingComponent":"gpuyard.io/agent","reportingInstance":"n1",)"
+            R"("firstTimestamp":"2026-11-28T01:00:00.000Z",)"
+            R"("lastTimestamp":"2026-11-28T01:00:00.000Z","count":1})");
+  EXPECT_THAT(event_object({.event = {.kind = EventKind::good}}, "n1"),
+              HasSubstr(R"("type":"Normal")"));
+}
+
 TEST(KubeObjects, ServedResourcesAreFound) {
   constexpr const char* kServed =
       R"({"kind":"APIResourceList","resources":[{"name":"resourceslices"},{"name":"a"}]})";

@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "cli/kube/desired_state.h"
+#include "cli/kube/gpu_events.h"
 #include "cli/kube/object_names.h"
 #include "cli/kube/settings.h"
 
@@ -132,6 +133,7 @@ struct Memory {
   std::map<std::string, TimePoint> allocatable_since = {};       // of a bad GPU, by UUID
   bool plugin_seen =
       false;  // the kubelet has named GPUs of a device plugin since the agent's start
+  ReportedEvents reported = {};  // for events_of()
 };
 
 // --- Steps ---

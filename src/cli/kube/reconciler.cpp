@@ -41,13 +41,13 @@ std::string step_text(const Step& step) {
 }
 
 Reconciler::Reconciler(Settings settings, ClusterView& cluster, KubeletView& kubelet,
-                       MemoryFile& file, Environment environment)
+                       MemoryFile& file, AgentEnvironment environment)
     : settings_(std::move(settings)),
       cluster_(cluster),
       kubelet_(kubelet),
       file_(file),
       environment_(std::move(environment)),
-      memory_(file.load()) {}
+      memory_(file.memory()) {}
 
 void Reconciler::run_round(const DaemonReport& report, bool is_new) {
   const Moment now = environment_.now();
@@ -69,7 +69,7 @@ void Reconciler::run_round(const DaemonReport& report, bool is_new) {
   if (!error_.empty()) log::info("the cluster is up to date again");
   error_.clear();
   failures_ = 0;
-  save();
+  file_.save();
 }
 
 std::vector<Step> Reconciler::make_plan(const Desired& desired) {
@@ -109,7 +109,7 @@ bool Reconciler::send_all(const Desired& desired) {
       return false;
     }
     prepare(memory_, *next);
-    save();
+    file_.save();
     sent.insert(step_text(*next));
     const Answer answer = cluster_.send(*next);
     if (answer.ok()) {
@@ -154,15 +154,6 @@ void Reconciler::fail(const Answer& answer) {
   error_ = answer.message;
   log::warning("{}; the next attempt is in {} s", error_,
                std::chrono::ceil<std::chrono::seconds>(pause).count());
-}
-
-void Reconciler::save() {
-  const auto saved = file_.save(memory_);
-  const std::string error = saved ? "" : saved.error().text();
-  if (!error.empty() && error != save_error_) {
-    log::warning("{}; what an administrator deletes is made again after a restart", error);
-  }
-  save_error_ = error;
 }
 
 }  // namespace gpuyard::cli::kube

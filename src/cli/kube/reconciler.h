@@ -2,12 +2,12 @@
 // plans again. Queues nothing, so that a cluster that was away is told what is so now.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <set>
 #include <string>
 
 #include "base/clock.h"
+#include "cli/kube/agent_environment.h"
 #include "cli/kube/cluster.h"
 #include "cli/kube/desired_state.h"
 #include "cli/kube/kubelet.h"
@@ -26,14 +26,8 @@ inline constexpr Duration kMaxRound = std::chrono::seconds(5);
 // Thread: one. A round blocks for the requests that it sends.
 class Reconciler {
  public:
-  // What a test replaces.
-  struct Environment {
-    std::function<Moment()> now;
-    std::function<double()> random;  // 0 to 1
-  };
-
   // The cluster, the kubelet and the file must outlive it.
-  Reconciler(Settings, ClusterView&, KubeletView&, MemoryFile&, Environment);
+  Reconciler(Settings, ClusterView&, KubeletView&, MemoryFile&, AgentEnvironment);
 
   // Takes the daemon's latest answer. `is_new`: it is not the one of the round before.
   void run_round(const DaemonReport&, bool is_new);
@@ -44,21 +38,19 @@ class Reconciler {
   bool read();
   bool send_all(const Desired&);
   void fail(const gpuyard::kube::Answer&);
-  void save();
 
   Settings settings_;
   ClusterView& cluster_;
   KubeletView& kubelet_;
   MemoryFile& file_;
-  Environment environment_;
-  Memory memory_;
+  AgentEnvironment environment_;
+  Memory& memory_;           // the file's
   TimePoint read_due_{};     // the cluster is read at once at the start, and after an error
   TimePoint next_round_{};   // no request before
   TimePoint kubelet_due_{};  // the kubelet is asked no sooner, or after a read
   std::optional<std::set<std::string>> allocatable_;  // its last answer, for Seen
   unsigned failures_ = 0;                             // in a row
   std::string error_;  // that was logged last; empty: the cluster is up to date
-  std::string save_error_;
   bool missing_node_logged_ = false;
 };
 

@@ -115,7 +115,7 @@ class KubeReconciler : public testing::Test {
     file_ = std::make_unique<MemoryFile>(directory_.path() + "/memory.json");
     reconciler_ = std::make_unique<Reconciler>(
         settings_, cluster_, kubelet_, *file_,
-        Reconciler::Environment{[this] { return now_; }, [] { return 0.0; }});
+        AgentEnvironment{[this] { return now_; }, [] { return 0.0; }});
   }
 
   void set_verdict(std::size_t gpu, Verdict verdict) {

@@ -17,6 +17,7 @@ struct Settings {
   std::string condition_type = std::string(kConditionType);
   DeviceEffect effect = DeviceEffect::no_schedule;
   NodeTaintPolicy taint_node = NodeTaintPolicy::needed;
+  bool events = true;  // write Events about the Node
 };
 
 }  // namespace gpuyard::cli::kube

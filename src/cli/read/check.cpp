@@ -115,6 +115,10 @@ std::string shortened(std::string text, std::size_t bytes) {
   return text.substr(0, end).append(kMore);
 }
 
+std::string bad_gpu_text(const protocol::GpuVerdict& gpu) {
+  return gpu.advice.empty() ? message_of(gpu) : message_of(gpu) + ' ' + gpu.advice;
+}
+
 CheckResult check_of(const protocol::GpuVerdicts& verdicts) {
   CheckResult check;
   Reasons unknown;

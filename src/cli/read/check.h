@@ -37,6 +37,9 @@ inline constexpr std::size_t kMaxNpdBytes = 80;
 CheckResult check_of(const protocol::GpuVerdicts&);
 CheckResult failed_check(const Error&);
 
+// The message of a bad GPU's alert and the advice, as in "GPU 2: Xid 79. Reset the GPU."
+std::string bad_gpu_text(const protocol::GpuVerdict&);
+
 // Returns the line, and the exit code: of Nagios 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN; of
 // node-problem-detector 0 well, 1 not well, 2 unknown.
 std::string check_line(const CheckResult&, CheckConvention);

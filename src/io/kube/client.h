@@ -39,6 +39,9 @@ class Client {
  public:
   explicit Client(ApiServer server, Duration timeout = kRequestTimeout);
 
+  // A client of the same server.
+  Client with_timeout(Duration timeout) const { return Client(server_, timeout); }
+
   Answer get(std::string_view path) const;
   Answer list(std::string_view path, const ListOptions& = {}) const;
   // `object` is JSON.
