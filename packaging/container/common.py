@@ -43,7 +43,8 @@ CHARTS = {
     "agent that ends pods": ["--set", "kube.enabled=true", "--set", "control.enabled=true", "--set", "kube.effect=NoExecute",
                              "--set", "kube.condition=GPUHealth", "--set", "kube.poolExpression=variables.pool == 'a'"],
     "agent alone": ["--set", "kube.enabled=true", "--set", "daemon.enabled=false", "--set", "kube.taintNode=never",
-                    "--set", "kube.policy=false", "--set", "kube.effect=None", "--set", "tolerations=null"],
+                    "--set", "kube.policy=false", "--set", "kube.effect=None", "--set", "tolerations=null",
+                    "--set", "kube.events=false"],
 }
 
 

@@ -30,7 +30,7 @@ def test_rendered_chart_is_valid_kubernetes(settings, tmp_path):
     "simulate=65", "control.enabld=true", "tls.anonymous=all", "tls.port=80", "tls.clients={DNS:a = read}",
     "config.lease=strict", "hostPaths.run=run", "image.repository=", "maxUnavailable=half", "config.lease.a.b=1",
     "kube.condition=Ready", "kube.condition=a'b", "kube.taintNode=sometimes", "kube.effect=PreferNoSchedule",
-    "daemon.enabled=false", "hostPaths.podResources=a",
+    "kube.events=some", "daemon.enabled=false", "hostPaths.podResources=a",
 ])
 def test_the_schema_refuses(wrong):
     done = run(tool("helm"), "template", "gpuyard", CHART, *NEW_KUBERNETES, "--set", wrong, check=False)
@@ -148,7 +148,7 @@ def test_agent_without_the_kubelets_directory():
 
 
 def test_chart_without_agent_gives_no_rights():
-    for kind in ("ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "Job"):
+    for kind in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ValidatingAdmissionPolicy", "Job"):
         assert not of_kind(kind)
 
 
@@ -158,6 +158,39 @@ def test_agent_may_patch_nodes_only_to_taint_them():
         return next(rule["verbs"] for rule in role["rules"] if rule.get("resources") == ["nodes"])
     assert verbs() == verbs("--set", "kube.taintNode=any") == ["get", "patch"]
     assert verbs("--set", "kube.taintNode=never") == ["get"]
+
+
+def names_of(kind, *settings):
+    return {one["metadata"]["name"] for one in of_kind(kind, "--set", "kube.enabled=true", *settings)}
+
+
+def agent_arguments(*settings):
+    (daemon_set,) = of_kind("DaemonSet", "--set", "kube.enabled=true", *settings)
+    containers = daemon_set["spec"]["template"]["spec"]["containers"]
+    return next(one["args"] for one in containers if one["name"] == "agent")
+
+
+def test_agent_may_create_events_about_nodes_and_nothing_more_of_them():
+    (role,) = of_kind("Role", "--set", "kube.enabled=true")
+    assert role["metadata"]["namespace"] == "default"
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}]
+    (binding,) = of_kind("RoleBinding", "--set", "kube.enabled=true")
+    assert binding["metadata"]["namespace"] == "default"
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    (account,) = of_kind("ServiceAccount", "--set", "kube.enabled=true", "--no-hooks")
+    assert [(one["kind"], one["name"], one["namespace"]) for one in binding["subjects"]] == [
+        ("ServiceAccount", account["metadata"]["name"], "gpuyard")]
+    for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+        assert "gpuyard-agent-events" in names_of(kind)
+    assert "--no-events" not in agent_arguments()
+
+
+def test_agent_without_events_has_no_right_to_write_them():
+    for kind in ("Role", "RoleBinding"):
+        assert names_of(kind, "--set", "kube.events=false") == set()
+    for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+        assert names_of(kind, "--set", "kube.events=false") == {"gpuyard-agent-nodes", "gpuyard-agent-rules"}
+    assert "--no-events" in agent_arguments("--set", "kube.events=false")
 
 
 def test_policy_admits_the_effect_that_the_values_name():
