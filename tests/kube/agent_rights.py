@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_objects import RBAC, RESOURCE
+from cluster_objects import RBAC, RESOURCE, namespaced
 from kube_api import PATCHES
 from program import wait_until
 
@@ -16,6 +16,8 @@ PATHS = {
     "ServiceAccount": "/api/v1/namespaces/gpuyard/serviceaccounts",
     "ClusterRole": f"{RBAC}/clusterroles",
     "ClusterRoleBinding": f"{RBAC}/clusterrolebindings",
+    "Role": f"{RBAC}/namespaces/default/roles",
+    "RoleBinding": f"{RBAC}/namespaces/default/rolebindings",
     "ValidatingAdmissionPolicy": POLICIES,
     "ValidatingAdmissionPolicyBinding": f"{ADMISSION}/validatingadmissionpolicybindings",
 }
@@ -46,7 +48,11 @@ def give_rights(cluster):
             cluster.taint_device("probe", node="none", device_name="none")
         return unbound.request("DELETE", rule)
 
-    for change in (changes_label, deletes_rule):
+    def writes_event():
+        return unbound.request("POST", namespaced("events"), {
+            "metadata": {"generateName": "probe."}, "involvedObject": {"kind": "Node", "name": "n1"}})
+
+    for change in (changes_label, deletes_rule, writes_event):
         wait_until(lambda: NO_NODE in change().text, "the policies to be in effect", every=0.1)
     cluster.api.delete(rule)
 

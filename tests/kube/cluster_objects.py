@@ -71,6 +71,16 @@ class ClusterObjects:
     def untaint_device(self, name):
         self.api.delete(f"{RESOURCE}/devicetaintrules/{name}")
 
+    # Events.
+
+    def events_of_node(self, name):
+        """The type and the reason of each Event about this Node that `kubectl describe node` finds, in their order."""
+        uid = self.api.get(f"/api/v1/nodes/{name}")["metadata"]["uid"]
+        found = self.api.get(f"/api/v1/events?fieldSelector=involvedObject.kind%3DNode,involvedObject.name%3D{name},"
+                             f"involvedObject.namespace%3D,involvedObject.uid%3D{uid}")["items"]
+        found.sort(key=lambda one: (one.get("lastTimestamp") or "", one["metadata"]["name"]))
+        return [(one["type"], one["reason"]) for one in found]
+
     # Pods.
 
     def make_pod(self, name, gpus=0, node=None, account="default", namespace="default"):

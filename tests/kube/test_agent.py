@@ -115,8 +115,63 @@ def test_cordoned_gpu_gets_no_pod_and_stays_healthy(node):
     node.wait_for_rules({})
 
 
+def test_events_are_the_history_of_a_gpu(cluster, node):
+    def events():
+        return cluster.events_of_node(node.name)
+
+    def wait_for_events(*wanted):
+        wait_until(lambda: events() == list(wanted), lambda: f"the events {wanted}, not {events()}:\n{node.log()}")
+    node.start()
+    node.wait_for_condition("True")
+    node.inject_xid(0)
+    wait_for_events(("Warning", "XidFatal"))
+    node.kill()
+    node.start()  # with the memory of the one before
+    time.sleep(5)
+    wait_for_events(("Warning", "XidFatal"))
+    node.acknowledge_all()
+    wait_for_events(("Warning", "XidFatal"), ("Normal", "GPUHealthy"))
+    node.yard.must("cordon", "1", "--reason", "its fan is noisy")
+    node.yard.must("uncordon", "1")
+    node.yard.must("cordon", "1", "--reason", "its fan is noisy")
+    wait_until(lambda: events()[-1] == ("Normal", "GPUCordoned"), lambda: f"the cordon in {events()}")
+    found = next(one for one in cluster.api.get("/api/v1/namespaces/default/events")["items"]
+                 if one["involvedObject"]["name"] == node.name and one["type"] == "Warning")
+    assert found["source"] == {"component": "gpuyard", "host": node.name} and found["count"] == 1
+    assert found["message"].startswith("GPU 0: Xid 79.")
+
+
+def test_agent_without_events_writes_none(cluster, node):
+    node.start("--no-events")
+    node.wait_for_condition("True")
+    node.inject_xid(0)
+    node.wait_for_rules({"gpu-0": "xid-fatal"})
+    time.sleep(2)
+    assert cluster.events_of_node(node.name) == []
+
+
+def test_account_that_may_write_no_events_still_sets_everything_else(cluster, node):
+    binding = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings"
+    there = cluster.api.get(f"{binding}/gpuyard-agent")
+    cluster.api.delete(f"{binding}/gpuyard-agent")
+    try:
+        node.start()
+        node.wait_for_condition("True")
+        node.inject_xid(0)
+        node.wait_for_rules({"gpu-0": "xid-fatal"})
+        wait_until(lambda: "an event was not written" in node.log(), "the refusal in the log")
+        node.acknowledge_all()
+        node.wait_for_rules({})
+        node.wait_for_condition("True")
+        assert node.log().count("an event was not written") == 1, node.log()
+    finally:
+        cluster.api.create(binding, {key: there[key] for key in ("roleRef", "subjects")} | {
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "gpuyard-agent"}})
+    assert cluster.events_of_node(node.name) == []
+
+
 def test_writes_are_few(cluster, node):
-    """The condition and one rule for a change of one GPU, and nothing while nothing changes."""
+    """The condition, one rule and one event for a change of one GPU, and nothing while nothing changes."""
     def writes():
         return cluster.audit.writes(USER, since=start)
     start = len(cluster.audit.writes())
@@ -124,14 +179,14 @@ def test_writes_are_few(cluster, node):
     node.wait_for_condition("True")
     node.inject_xid(0)
     node.wait_for_rules({"gpu-0": "xid-fatal"})
-    wait_until(lambda: len(writes()) == 3, lambda: f"3 writes: {writes()}")
+    wait_until(lambda: len(writes()) == 4, lambda: f"4 writes: {writes()}")  # the first is the condition True
     time.sleep(10)
-    assert len(writes()) == 3, writes()
+    assert len(writes()) == 4, writes()
     node.acknowledge_all()
     node.wait_for_rules({})
-    wait_until(lambda: len(writes()) == 5, lambda: f"5 writes: {writes()}")
+    wait_until(lambda: len(writes()) == 7, lambda: f"7 writes: {writes()}")
     time.sleep(2)
-    assert len(writes()) == 5 and {one.status for one in writes()} <= {200, 201}, writes()
+    assert len(writes()) == 7 and {one.status for one in writes()} <= {200, 201}, writes()
 
 
 def test_hanging_and_killed_api_server_delays_but_loses_nothing(cluster, node):

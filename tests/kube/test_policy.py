@@ -2,7 +2,9 @@
 nothing else, also with the token of one that was taken over.
 """
 
+import contextlib
 import copy
+import itertools
 from types import SimpleNamespace
 
 import pytest
@@ -38,6 +40,11 @@ NAME = "the name of a DeviceTaintRule"
 ONE_DEVICE = "a DeviceTaintRule selects one device"
 POOL = "the pool of a DeviceTaintRule"
 EFFECT = "the effect of a DeviceTaintRule's taint"
+EVENT_VERB = "creates Events, and changes and deletes none"
+EVENT_NAMESPACE = "the namespace of the agent's Events is default"
+ABOUT = "the agent's Events are about its own Node"
+SOURCE = "the source of the agent's Events"
+EVENT_SIZE = "an Event of the agent has at most 1024 characters"
 
 
 @pytest.fixture(scope="module", name="world")
@@ -126,7 +133,7 @@ def is_forbidden(act):
 
 
 def test_types_in_policies_are_right(world):
-    for name in ("gpuyard-agent-nodes", "gpuyard-agent-rules"):
+    for name in ("gpuyard-agent-nodes", "gpuyard-agent-rules", "gpuyard-agent-events"):
         def status(path=f"{POLICIES}/{name}"):
             found = world.api.get(path)
             current = found["metadata"]["generation"] == found.get("status", {}).get("observedGeneration")
@@ -369,6 +376,75 @@ def test_deletion_of_a_foreign_rule_is_refused(world, parts, message):
     assert world.api.get(path)["spec"] == made["spec"]
 
 
+# Events.
+
+EVENTS = namespaced("events")
+NEW_EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+NUMBERS = itertools.count()
+
+
+def make_event(world, node="n1", **more):
+    """An Event as the agent writes it; `more` replaces parts of it."""
+    return {
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"name": f"{node}.{next(NUMBERS):x}", "namespace": "default"} | more.pop("metadata", {}),
+        "involvedObject": {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid_of(world, node)}
+                          | more.pop("about", {}),
+        "type": "Warning", "reason": "XidFatal", "message": "GPU 0: Xid 79.",
+        "source": {"component": "gpuyard", "host": node}, "reportingComponent": "gpuyard.io/agent",
+        "reportingInstance": node, "firstTimestamp": "2026-01-02T03:04:05.678Z",
+        "lastTimestamp": "2026-01-02T03:04:05.678Z", "count": 1} | more
+
+
+def make_new_event(world, node="n1", **more):
+    """The same in the newer API."""
+    return {
+        "apiVersion": "events.k8s.io/v1", "kind": "Event",
+        "metadata": {"name": f"{node}.{next(NUMBERS):x}", "namespace": "default"},
+        "regarding": {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid_of(world, node)}
+                     | more.pop("about", {}),
+        "type": "Warning", "reason": "XidFatal", "note": "GPU 0: Xid 79.", "action": "Report",
+        "reportingController": "gpuyard.io/agent", "reportingInstance": node,
+        "eventTime": "2026-01-02T03:04:05.678901Z"} | more
+
+
+def test_event_about_the_own_node_is_admitted(world):
+    world.n1.create(EVENTS, make_event(world))
+    world.n1.create(EVENTS, make_event(world, type="Normal", reason="GPUHealthy", message="m" * 1024))
+    assert ("Normal", "GPUHealthy") in world.cluster.events_of_node("n1")
+    world.long.create(EVENTS, make_event(world, LONG))
+    again = make_event(world)
+    world.n1.create(EVENTS, again)
+    refused = refusal_of(lambda: world.n1.create(EVENTS, again))
+    assert (refused.status, refused.reason) == (409, "AlreadyExists")
+
+
+WRONG_EVENTS = {
+    "about another node": ({"about": {"name": "n2"}}, ABOUT),
+    "about no node": ({"about": {"name": ""}}, ABOUT),
+    "about a pod": ({"about": {"kind": "Pod"}}, ABOUT),
+    "about an object of another API": ({"about": {"apiVersion": "example.com/v1"}}, ABOUT),
+    "about an object of a namespace": ({"about": {"namespace": "default"}}, ABOUT),
+    "with another object": ({"related": {"kind": "Node", "name": "n2"}}, ABOUT),
+    "of another program": ({"reportingComponent": "kubelet"}, SOURCE),
+    "of no program": ({"reportingComponent": ""}, SOURCE),
+    "with the source of another program": ({"source": {"component": "kubelet", "host": "n1"}}, SOURCE),
+    "with the source of another node": ({"source": {"component": "gpuyard", "host": "n2"}}, SOURCE),
+    "that is too long": ({"message": "m" * 1025}, EVENT_SIZE),
+    "with a long reason": ({"reason": "R" * 129}, EVENT_SIZE),
+    "with a finalizer": ({"metadata": {"finalizers": ["example.com/keep"]}}, EVENT_SIZE),
+}
+
+
+@pytest.mark.parametrize("parts, message", WRONG_EVENTS.values(), ids=WRONG_EVENTS)
+def test_other_event_is_refused(world, parts, message):
+    is_denied(lambda: world.n1.create(EVENTS, make_event(world, **copy.deepcopy(parts))), message)
+
+
+def test_event_of_the_agent_of_another_node_is_refused(world):
+    is_denied(lambda: world.cordoned.create(EVENTS, make_event(world)), ABOUT)
+
+
 # Tokens, the role, and the policy with a wider role.
 
 def test_token_without_a_node_changes_nothing(world):
@@ -376,6 +452,7 @@ def test_token_without_a_node_changes_nothing(world):
     is_denied(lambda: unbound.patch(f"{NODE}/status", {"status": {"conditions": [condition()]}}), NO_NODE)
     is_denied(lambda: set_taints(world, [*FOREIGN, OWN], unbound), NO_NODE)
     is_denied(lambda: unbound.create(RULES, make_rule(world)), NO_NODE)
+    is_denied(lambda: unbound.create(EVENTS, make_event(world)), NO_NODE)
     made = world.n1.create(RULES, make_rule(world))
     is_denied(lambda: unbound.delete(f"{RULES}/{made['metadata']['name']}"), NO_NODE)
 
@@ -393,11 +470,18 @@ def test_role_allows_what_the_agent_reads(world):
 def test_role_allows_nothing_else(world):
     rule = world.n1.create(RULES, make_rule(world))
     path = f"{RULES}/{rule['metadata']['name']}"
+    event = world.n1.create(EVENTS, make_event(world))
+    own_event = f"{EVENTS}/{event['metadata']['name']}"
     for act in (
         lambda: world.n1.get("/api/v1/nodes"),
         lambda: world.n1.get(namespaced("pods")),
         lambda: world.n1.get(namespaced("secrets", "gpuyard")),
-        lambda: world.n1.create(namespaced("events"), {"metadata": {"name": "e"}}),
+        lambda: world.n1.get(EVENTS),
+        lambda: world.n1.put(own_event, event),
+        lambda: world.n1.patch(own_event, {"count": 2}, "merge"),
+        lambda: world.n1.delete(own_event),
+        lambda: world.n1.create(NEW_EVENTS, make_new_event(world)),
+        lambda: world.n1.create(namespaced("events", "gpuyard"), {"metadata": {"name": "e"}}),
         lambda: world.n1.put(NODE, world.api.get(NODE)),
         lambda: world.n1.put(f"{NODE}/status", world.api.get(NODE)),
         lambda: world.n1.delete(NODE),
@@ -410,16 +494,26 @@ def test_role_allows_nothing_else(world):
         is_forbidden(act)
 
 
-def test_policies_hold_with_a_wider_role(world):
-    """Another role binding for the account changes nothing about its Nodes and rules."""
+@contextlib.contextmanager
+def wider_role(world):
+    """Another role binding for the account."""
     name = {"metadata": {"name": "wider"}}
     world.api.create(f"{RBAC}/clusterroles", name | {"rules": [
-        {"apiGroups": ["", "resource.k8s.io"], "resources": ["*"], "verbs": ["*"]}]})
+        {"apiGroups": ["", "resource.k8s.io", "events.k8s.io"], "resources": ["*"], "verbs": ["*"]}]})
     world.api.create(f"{RBAC}/clusterrolebindings", name | {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "wider"},
         "subjects": [{"kind": "ServiceAccount", "name": "gpuyard", "namespace": "gpuyard"}]})
     wait_until(lambda: world.n1.request("GET", "/api/v1/nodes").status == 200, "the wider role", every=0.1)
     try:
+        yield
+    finally:
+        world.api.delete(f"{RBAC}/clusterrolebindings/wider")
+        world.api.delete(f"{RBAC}/clusterroles/wider")
+        wait_until(lambda: world.n1.request("GET", "/api/v1/nodes").status == 403, "the role's end", every=0.1)
+
+
+def test_policies_hold_with_a_wider_role(world):
+    with wider_role(world):
         node, rule = world.api.get(NODE), world.n1.create(RULES, make_rule(world))
         path = f"{RULES}/{rule['metadata']['name']}"
         node["metadata"]["labels"]["new"] = "1"
@@ -431,16 +525,36 @@ def test_policies_hold_with_a_wider_role(world):
         is_denied(lambda: world.n1.delete("/api/v1/nodes/n2"), "creates and deletes no Node")
         is_denied(lambda: world.n1.delete(NODE), "creates and deletes no Node")
         is_denied(lambda: world.n1.create("/api/v1/nodes", {"metadata": {"name": "n3"}}), "creates and deletes no Node")
-    finally:
-        world.api.delete(f"{RBAC}/clusterrolebindings/wider")
-        world.api.delete(f"{RBAC}/clusterroles/wider")
+
+
+def test_policy_of_events_holds_with_a_wider_role(world):
+    made = world.n1.create(EVENTS, make_event(world))
+    path, new_path = (f"{where}/{made['metadata']['name']}" for where in (EVENTS, NEW_EVENTS))
+    with wider_role(world):
+        is_denied(lambda: world.n1.put(path, made | {"count": 2}), EVENT_VERB)
+        is_denied(lambda: world.n1.patch(path, {"count": 2}), EVENT_VERB)
+        is_denied(lambda: world.n1.delete(path), EVENT_VERB)
+        is_denied(lambda: world.n1.patch(new_path, {"metadata": {"labels": {"new": "1"}}}, "merge"), EVENT_VERB)
+        is_denied(lambda: world.n1.delete(new_path), EVENT_VERB)
+        # As the Event of an object of that namespace, since the API accepts no other there.
+        elsewhere = make_event(world, metadata={"namespace": "gpuyard"}, about={"namespace": "gpuyard"})
+        is_denied(lambda: world.n1.create(namespaced("events", "gpuyard"), elsewhere), EVENT_NAMESPACE)
+        world.n1.create(NEW_EVENTS, make_new_event(world))
+        for parts, message in (({"about": {"name": "n2"}}, ABOUT), ({"about": {"kind": "Pod"}}, ABOUT),
+                               ({"related": {"kind": "Node", "name": "n2"}}, ABOUT),
+                               ({"reportingController": "kubelet"}, SOURCE)):
+            is_denied(lambda: world.n1.create(NEW_EVENTS, make_new_event(world, **copy.deepcopy(parts))), message)
+    assert world.api.get(path)["count"] == 1
 
 
 def test_other_users_are_not_bound(world):
     """The policy is for the agent's account alone: kubelets and controllers go on as before."""
     user = world.cluster.make_account("other", [
-        {"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["patch"]}])
+        {"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["patch"]},
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "delete"]}])
     assert user != USER
     other = world.api.as_owner_of(world.cluster.make_token("other"))
     other.patch(NODE, {"metadata": {"labels": {"new": "1"}}}, "merge")
     other.patch(f"{NODE}/status", {"status": {"conditions": [condition("Ready", "False")]}})
+    made = other.create(EVENTS, make_event(world, about={"name": "n2"}, reportingComponent="kubelet"))
+    other.delete(f"{EVENTS}/{made['metadata']['name']}")
