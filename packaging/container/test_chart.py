@@ -42,6 +42,22 @@ def test_simulated_gpus_are_a_demo_only_on_request():
     assert "mixed" not in rendered("--set", "simulate=4,demo=true")
 
 
+@pytest.mark.parametrize("namespace", ["123", "1e3", "true"])
+def test_namespace_that_is_a_number_or_a_word_of_yaml_stays_text(namespace):
+    text = rendered("--namespace", namespace, "--set", "kube.enabled=true", "--set", "createNamespace=true")
+    objects = {(one["kind"], one["metadata"]["name"]): one for one in documents(text)}
+    assert ("Namespace", namespace) in objects
+    assert {one["metadata"].get("namespace") for one in objects.values()} == {None, namespace}
+    bindings = [one for (kind, _), one in objects.items() if kind == "ClusterRoleBinding"]
+    assert [subject["namespace"] for one in bindings for subject in one["subjects"]] == [namespace] * 2
+
+
+def test_image_that_is_a_number_in_yaml_stays_text():
+    text = rendered("--set-string", "image.repository=1,image.tag=30")
+    (daemon_set,) = [one for one in documents(text) if one["kind"] == "DaemonSet"]
+    assert {one["image"] for one in every_container(daemon_set["spec"]["template"]["spec"])} == {"1:30"}
+
+
 MANIFESTS = {"daemonset.yaml": [], "daemonset_agent.yaml": ["agent"]}
 
 
