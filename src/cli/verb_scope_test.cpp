@@ -73,6 +73,7 @@ const std::vector<Example>& examples() {
       {{"fleet"}, here},
       {{"slurm", "health"}, here},
       {{"kube", "status"}, here},
+      {{"kube", "manifest"}, here},
       {{"kube", "forget"}, here},
       {{"serve"}, here},
       {{"config", "print"}, here},

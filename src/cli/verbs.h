@@ -364,7 +364,7 @@ struct SlurmVerb {
 
 // The agent of a Kubernetes node, and what an administrator asks of all of them.
 struct KubeVerb {
-  enum class Action : std::uint8_t { status, agent, withdraw, forget };
+  enum class Action : std::uint8_t { status, agent, manifest, withdraw, forget };
   Action action = Action::status;
   std::string kubeconfig;   // empty: the pod's own cluster
   kube::Settings settings;  // status and withdraw have the condition's type, and a node or all ("")
@@ -372,6 +372,9 @@ struct KubeVerb {
   std::string socket;       // agent and forget: empty: this machine's
   std::string kubelet;  // agent: a socket; empty: where a kubelet has it; "none": it is not asked
   std::string pod;      // agent: its own, as NAMESPACE/NAME; empty: it runs in none
+  std::string image;    // manifest: in a registry of the user
+  // manifest: the namespace of its objects
+  std::string name_space = "gpuyard";
   bool json = false;
   ColorMode color = ColorMode::automatic;
 };

@@ -39,6 +39,33 @@ Error error_of(const gpuyard::kube::Answer& answer) {
 
 }  // namespace kube
 
+namespace {
+
+void add_manifest(const Options& kube, KubeVerb& verb) {
+  const Options manifest =
+      kube.verb("manifest", "Print the manifest of daemon and agent for kubectl")
+          .sets(verb.action, KubeVerb::Action::manifest);
+  manifest.usage({"gpuyard kube manifest --image NAME [OPTIONS]"});
+  // Not required(): the error that follows says where an image comes from.
+  manifest
+      .option("--image", verb.image, "Image in your registry, with a tag or digest (required)")
+      .metavar("NAME");
+  manifest
+      .option("--namespace", verb.name_space, "Namespace, which the manifest creates")
+      .metavar("NAME")
+      .default_is("gpuyard");
+  manifest
+      .explain(
+          "For a cluster without Helm. The manifest is the Helm chart of this version with its "
+          "default values and the agent. It contains the namespace, so `kubectl delete` of it "
+          "deletes everything in that namespace.")
+      .example("gpuyard kube manifest --image REGISTRY/gpuyard:TAG | kubectl apply -f -")
+      .example("gpuyard kube manifest --image REGISTRY/gpuyard:TAG | kubectl delete -f -",
+               "Remove it");
+}
+
+}  // namespace
+
 Options add_kube(Options program, KubeVerb& verb) {
   const Options kube = program.verb("kube", "Report the health of GPUs to Kubernetes");
   kube.requires_verb()
@@ -104,6 +131,7 @@ Options add_kube(Options program, KubeVerb& verb) {
   add_json(status, verb.json);
   add_color(status, verb.color);
   status.example("gpuyard kube status --kubeconfig admin.json");
+  add_manifest(kube, verb);
   const Options withdraw = action(KubeVerb::Action::withdraw, "withdraw",
                                   "Remove every condition and taint that agents have set");
   withdraw.option("--node", verb.settings.node, "Withdraw what was set for this node only")
@@ -127,6 +155,8 @@ int run(const KubeVerb& verb) {
       return kube::run_agent(verb);
     case KubeVerb::Action::status:
       return kube::show_status(verb);
+    case KubeVerb::Action::manifest:
+      return kube::print_manifest(verb);
     case KubeVerb::Action::withdraw:
       return kube::withdraw(verb);
     case KubeVerb::Action::forget:

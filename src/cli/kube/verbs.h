@@ -12,6 +12,8 @@ namespace gpuyard::cli::kube {
 // Runs until it is killed: whatever it was doing, the next agent of the node goes on.
 int run_agent(const KubeVerb&);
 int show_status(const KubeVerb&);
+// To stdout. It needs no cluster.
+int print_manifest(const KubeVerb&);
 int withdraw(const KubeVerb&);
 
 // Of the cluster that a kubeconfig names, or, without one, of the pod's own.
