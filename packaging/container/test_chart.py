@@ -75,6 +75,25 @@ def test_the_manifest_is_valid_kubernetes(name):
         run(tool("kubernetes-validate"), "--strict", "-k", version, KUBERNETES / name)
 
 
+IMAGES = {"tag": ("registry.example.com:5000/team/gpuyard", "1.2-rc1"), "digest": ("lab/gpuyard@sha256", "ab" * 32),
+          "number": ("1", "30")}
+
+
+@pytest.mark.parametrize("namespace", ["gpuyard", "team-a", "gpuyard-gpuyard", "123"])
+@pytest.mark.parametrize("repository, tag", IMAGES.values(), ids=IMAGES)
+def test_program_prints_the_rendered_chart(namespace, repository, tag):
+    if not PROGRAM.exists():
+        pytest.skip(f"{PROGRAM} is missing")
+    values = f"image.repository={repository},image.tag={tag}"
+    chart = rendered("--namespace", namespace, "--no-hooks", "--set", "createNamespace=true,kube.enabled=true",
+                     "--set-string", values)
+    printed = run(PROGRAM, "kube", "manifest", "--image", f"{repository}:{tag}", "--namespace", namespace).stdout
+    head, objects = printed.split("\n---\n", 1)
+    assert all(line.startswith("#") for line in head.splitlines())
+    wanted = [line for line in chart.splitlines() if not line.startswith("# Source: ")]
+    assert ["---", *objects.splitlines()] == wanted
+
+
 def every_container(spec):
     return spec.get("initContainers", []) + spec["containers"]
 
