@@ -163,6 +163,28 @@ Result<DeviceRule> rule_of(const object& from) {
   return rule;
 }
 
+// --- Pod ---
+
+bool is_daemon_set_controller(const object& owner) {
+  const value* const controller = value_in(owner, "controller");
+  return controller != nullptr && controller->is_bool() && controller->get_bool() &&
+         text_in(owner, "kind") == "DaemonSet";
+}
+
+SeenPod seen_pod(const object& from) {
+  const object& metadata = object_in(from, "metadata");
+  SeenPod pod{.namespace_name = text_in(metadata, "namespace"),
+              .name = text_in(metadata, "name"),
+              .uid = text_in(metadata, "uid"),
+              .node = text_in(object_in(from, "spec"), "nodeName"),
+              .started_at = from_rfc3339(text_in(object_in(from, "status"), "startTime")),
+              .is_being_deleted = optional_text_in(metadata, "deletionTimestamp").has_value()};
+  each_object(array_in(metadata, "ownerReferences"), [&](const object& owner) {
+    if (is_daemon_set_controller(owner)) pod.is_of_daemon_set = true;
+  });
+  return pod;
+}
+
 }  // namespace
 
 std::string_view status_word(ConditionStatus status) {
@@ -238,6 +260,27 @@ Result<std::vector<DeviceRule>> parse_rules(std::string_view text) {
     if (auto rule = rule_of(one)) rules.push_back(*std::move(rule));
   });
   return rules;
+}
+
+// A pod that was left out could make two look like one, so a malformed one is an error.
+Result<PodPage> parse_pods(std::string_view text) {
+  const auto document = parse_object(text);
+  if (!document) return document.error();
+  const object& list = document->get_object();
+  const value* const items = value_in(list, "items");
+  if (items == nullptr || !items->is_array()) {
+    return Error{Errc::invalid, "a PodList without items"};
+  }
+  PodPage page;
+  for (const value& item : items->get_array()) {
+    SeenPod pod = item.is_object() ? seen_pod(item.get_object()) : SeenPod{};
+    if (pod.namespace_name.empty() || pod.name.empty() || pod.uid.empty()) {
+      return Error{Errc::invalid, "a Pod without a namespace, a name or a uid"};
+    }
+    page.pods.push_back(std::move(pod));
+  }
+  page.is_last = text_in(object_in(list, "metadata"), "continue").empty();
+  return page;
 }
 
 bool serves_resource(std::string_view text, std::string_view plural) {

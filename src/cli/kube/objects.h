@@ -1,10 +1,12 @@
 // The objects of Kubernetes that the agent reads and writes, as JSON. Pure: sends nothing.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "cli/kube/gpu_events.h"
 #include "cli/kube/plan.h"
@@ -33,6 +35,26 @@ Result<std::vector<SliceDevice>> parse_slices(std::string_view text);
 Result<DeviceRule> parse_rule(std::string_view text);
 // The items of a DeviceTaintRuleList; one that is malformed is left out.
 Result<std::vector<DeviceRule>> parse_rules(std::string_view text);
+
+// A pod, as far as a restart of a device plugin needs it.
+struct SeenPod {
+  std::string namespace_name;
+  std::string name;
+  std::string uid;
+  std::string node = {};                    // spec.nodeName; empty: not scheduled yet
+  std::optional<WallTime> started_at = {};  // by its node's clock; empty: the kubelet has not yet
+  bool is_being_deleted = false;
+  bool is_of_daemon_set = false;  // a controller creates another in its place, on the same node
+
+  friend bool operator==(const SeenPod&, const SeenPod&) = default;
+};
+
+// A part of a PodList. Errc::invalid: the text is no list, or a pod has no name, namespace or uid.
+struct PodPage {
+  std::vector<SeenPod> pods = {};
+  bool is_last = true;  // the server has no more
+};
+Result<PodPage> parse_pods(std::string_view text);
 
 // Whether an APIResourceList has this resource.
 bool serves_resource(std::string_view text, std::string_view plural);

@@ -195,6 +195,56 @@ TEST(KubeObjects, EventIsAboutTheNode) {
               HasSubstr(R"("type":"Normal")"));
 }
 
+TEST(KubeObjects, PodIsRead) {
+  const auto page = parse_pods(R"({"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[
+      {"metadata":{"namespace":"gpu-operator","name":"plugin-x7k2p","uid":"u1","ownerReferences":[
+         {"kind":"DaemonSet","name":"plugin","uid":"d1","controller":true}]},
+       "spec":{"nodeName":"n1"},"status":{"startTime":"2026-11-28T01:02:03Z"}},
+      {"metadata":{"namespace":"gpu-operator","name":"other","uid":"u2",
+         "deletionTimestamp":"2026-11-28T01:02:03Z"},"spec":{}}]})");
+  ASSERT_TRUE(page) << page.error().text();
+  const SeenPod plugin{.namespace_name = "gpu-operator",
+                       .name = "plugin-x7k2p",
+                       .uid = "u1",
+                       .node = "n1",
+                       .started_at = from_rfc3339("2026-11-28T01:02:03Z"),
+                       .is_of_daemon_set = true};
+  const SeenPod other{.namespace_name = "gpu-operator",
+                      .name = "other",
+                      .uid = "u2",
+                      .is_being_deleted = true};
+  EXPECT_THAT(page->pods, ElementsAre(plugin, other));
+  EXPECT_TRUE(page->is_last);
+}
+
+TEST(KubeObjects, OwnerThatDoesNotControlMakesNoOtherPod) {
+  for (const char* owner : {R"({"kind":"DaemonSet","name":"d","uid":"1"})",
+                            R"({"kind":"DaemonSet","name":"d","uid":"1","controller":false})",
+                            R"({"kind":"Node","name":"n1","uid":"1","controller":true})"}) {
+    const auto page = parse_pods(fmt::format(
+        R"({{"items":[{{"metadata":{{"namespace":"a","name":"b","uid":"c",
+                                     "ownerReferences":[{}]}}}}]}})",
+        owner));
+    ASSERT_TRUE(page);
+    EXPECT_FALSE(page->pods.at(0).is_of_daemon_set) << owner;
+  }
+}
+
+TEST(KubeObjects, PodListThatGoesOnIsNotTheLast) {
+  const auto page = parse_pods(R"({"metadata":{"continue":"abc"},"items":[]})");
+  ASSERT_TRUE(page);
+  EXPECT_FALSE(page->is_last);
+}
+
+TEST(KubeObjects, MalformedPodIsNoPodList) {
+  for (const char* text :
+       {"", "[]", "{}", R"({"items":{}})", R"({"items":[7]})",
+        R"({"items":[{"metadata":{"namespace":"a","name":"b"}}]})",
+        R"({"items":[{"metadata":{"namespace":"a","name":"b","uid":"c"}},{"metadata":{}}]})"}) {
+    EXPECT_FALSE(parse_pods(text)) << text;
+  }
+}
+
 TEST(KubeObjects, ServedResourcesAreFound) {
   constexpr const char* kServed =
       R"({"kind":"APIResourceList","resources":[{"name":"resourceslices"},{"name":"a"}]})";

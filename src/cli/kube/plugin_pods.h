@@ -1,0 +1,58 @@
+// The pods of a device plugin at the API server: finds those of this node, and deletes one.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "cli/kube/objects.h"
+#include "io/kube/client.h"
+
+namespace gpuyard::cli::kube {
+
+// The longest time that a restart of the plugin keeps the agent from its other work.
+inline constexpr Duration kPluginRequestTimeout = std::chrono::seconds(2);
+// Of a list. A second pod is enough to know that the label is not the plugin's alone.
+inline constexpr unsigned kMaxPluginPods = 3;
+
+// What the pods of a device plugin have in common.
+struct PluginLabel {
+  std::string namespace_name;
+  std::string key;
+  std::string value;
+
+  std::string selector() const { return key + "=" + value; }
+  friend bool operator==(const PluginLabel&, const PluginLabel&) = default;
+};
+
+// Reads "gpu-operator/app=nvidia-device-plugin-daemonset". The key may have a prefix, as in
+// "plugin/app.kubernetes.io/name=nvidia-device-plugin". Errc::invalid: a part is not as Kubernetes
+// has it.
+Result<PluginLabel> parse_plugin_label(std::string_view text);
+
+// The restarter's view of the API server. Calls block until the answer or a timeout.
+class PluginPodsView {
+ public:
+  virtual ~PluginPodsView() = default;
+  // Lists the pods with the plugin's label on this node. Sets the page if the answer is ok.
+  virtual gpuyard::kube::Answer list(PodPage&) = 0;
+  // Deletes this pod. Outcome::conflict if another pod has its name now.
+  virtual gpuyard::kube::Answer remove(const SeenPod&) = 0;
+};
+
+class PluginPods final : public PluginPodsView {
+ public:
+  PluginPods(gpuyard::kube::Client, PluginLabel, std::string node);
+
+  gpuyard::kube::Answer list(PodPage&) override;
+  gpuyard::kube::Answer remove(const SeenPod&) override;
+
+ private:
+  gpuyard::kube::Client client_;
+  PluginLabel label_;
+  std::string node_;
+};
+
+}  // namespace gpuyard::cli::kube
