@@ -375,6 +375,7 @@ struct KubeVerb {
   std::string image;    // manifest: in a registry of the user
   // manifest: the namespace of its objects
   std::string name_space = "gpuyard";
+  std::string restart_plugin;  // agent: NAMESPACE/KEY=VALUE; empty: it restarts no plugin
   bool json = false;
   ColorMode color = ColorMode::automatic;
 };

@@ -1,6 +1,6 @@
 // gpuyard kube agent: reads the daemon's verdicts each second, asks the kubelet every few seconds,
 // makes the cluster know the GPUs' health, and the daemon the pods that have GPUs and the GPUs that
-// a device plugin hides.
+// a device plugin hides. Restarts that plugin if an administrator wants it.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -21,7 +21,9 @@
 #include "cli/kube/event_reporter.h"
 #include "cli/kube/kubelet.h"
 #include "cli/kube/node_daemon.h"
+#include "cli/kube/plugin_pods.h"
 #include "cli/kube/plugin_reporter.h"
+#include "cli/kube/plugin_restarter.h"
 #include "cli/kube/pod_reporter.h"
 #include "cli/kube/reconciler.h"
 #include "cli/kube/verbs.h"
@@ -98,12 +100,45 @@ Result<void> check_pod_name(const std::string& name) {
   return Error{Errc::invalid, fmt::format("expected --pod NAMESPACE/NAME, got \"{}\"", name)};
 }
 
+// Empty: no plugin is restarted.
+Result<std::optional<PluginLabel>> label_to_restart(const KubeVerb& verb) {
+  if (verb.restart_plugin.empty()) return std::optional<PluginLabel>();
+  auto label = parse_plugin_label(verb.restart_plugin);
+  if (!label) return std::move(label).error();
+  if (verb.kubelet == kNoKubelet) {
+    return Error{Errc::invalid,
+                 "--restart-plugin needs the kubelet, which knows the GPUs that the plugin hides: "
+                 "remove --kubelet none"};
+  }
+  return std::optional<PluginLabel>(*std::move(label));
+}
+
+// The restarter, and its view of the API server.
+class PluginRestart {
+ public:
+  PluginRestart(gpuyard::kube::Client client, const PluginLabel& label, const std::string& node,
+                PluginAlertView& daemon, MemoryFile& memory,
+                AgentEnvironment environment)
+      : pods_(std::move(client), label, node),
+        restarter_(node, label, pods_, daemon, memory, std::move(environment)) {}
+
+  PluginRestarter& restarter() { return restarter_; }
+
+ private:
+  PluginPods pods_;
+  PluginRestarter restarter_;
+};
+
 }  // namespace
 
 int run_agent(const KubeVerb& verb) {
   if (const auto named = check_pod_name(verb.pod); !named) return print_error(named.error());
+  const auto label = label_to_restart(verb);
+  if (!label) return print_error(label.error());
   auto client = open_client(verb.kubeconfig);
   if (!client) return print_error(client.error());
+  auto restart_client = open_client(verb.kubeconfig, kPluginRequestTimeout);
+  if (!restart_client) return print_error(restart_client.error());
   end_on_signals();
   const Settings& settings = verb.settings;
   Cluster cluster(*std::move(client), settings.node, settings.condition_type);
@@ -124,6 +159,13 @@ int run_agent(const KubeVerb& verb) {
     pods.emplace(verb.pod, kubelet, daemon, &BootClock::now);
     plugin.emplace(kubelet, daemon, &BootClock::now);
   }
+  std::optional<PluginRestart> restart;
+  if (*label) {
+    restart.emplace(*std::move(restart_client), **label, settings.node, daemon, file,
+                    environment);
+    log::info("restarting the device plugin with the label {} in namespace {} where needed",
+              (*label)->selector(), (*label)->namespace_name);
+  }
   log::info("keeping the condition {} of node {}", settings.condition_type, settings.node);
   auto next = std::chrono::steady_clock::now();
   while (true) {
@@ -132,8 +174,9 @@ int run_agent(const KubeVerb& verb) {
     if (events) events->run_round(poller.report(), node_uid(cluster.seen()));
     if (pods) pods->run_round(cluster.seen().devices, answered);
     const auto& verdicts = poller.report().verdicts;
-    if (plugin)
-      plugin->run_round(answered && verdicts ? &*verdicts : nullptr, cluster.seen().devices);
+    const auto* const latest = answered && verdicts ? &*verdicts : nullptr;
+    if (plugin) plugin->run_round(latest, cluster.seen().devices);
+    if (plugin && restart) restart->restarter().run_round(latest, plugin->hidden());
     next = std::max(next + kPollInterval, std::chrono::steady_clock::now());
     std::this_thread::sleep_until(next);
   }

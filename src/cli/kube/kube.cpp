@@ -8,11 +8,11 @@
 namespace gpuyard::cli {
 namespace kube {
 
-Result<gpuyard::kube::Client> open_client(const std::string& kubeconfig) {
+Result<gpuyard::kube::Client> open_client(const std::string& kubeconfig, Duration timeout) {
   auto server = kubeconfig.empty() ? gpuyard::kube::api_server_of_pod()
                                    : gpuyard::kube::read_kubeconfig(kubeconfig);
   if (!server) return std::move(server).error();
-  return gpuyard::kube::Client(*std::move(server));
+  return gpuyard::kube::Client(*std::move(server), timeout);
 }
 
 Error error_of(const gpuyard::kube::Answer& answer) {
@@ -89,9 +89,10 @@ Options add_kube(Options program, KubeVerb& verb) {
   agent.option("--node", verb.settings.node, "Name of this machine's Node")
       .metavar("NAME")
       .required();
-  agent.option("--memory", verb.memory, "File that survives a restart of the agent")
-      .metavar("FILE")
-      .default_is("none: a rule that an administrator deleted comes back");
+  const Option memory =
+      agent.option("--memory", verb.memory, "File that survives a restart of the agent")
+          .metavar("FILE")
+          .default_is("none: a rule that an administrator deleted comes back");
   const Options taints = agent.heading("Taints");
   taints
       .option("--effect", verb.settings.effect,
@@ -117,6 +118,15 @@ Options add_kube(Options program, KubeVerb& verb) {
   agent.option("--pod", verb.pod, "Pod of the agent; a list of pods is trusted if it has this one")
       .metavar("NAMESPACE/NAME")
       .default_is("none: a list with any pod is trusted");
+  agent
+      .option("--restart-plugin", verb.restart_plugin,
+              "Restart the device plugin with this label if it hides a healthy GPU")
+      .metavar("NAMESPACE/LABEL")
+      .default_is("none: no plugin is restarted")
+      .needs(memory)
+      .details(
+          "Deletes the plugin's pod on this node while the alert plugin-disagrees lasts: once an "
+          "hour and three times within 24 hours at most, and not while a GPU of the node is bad.");
   agent
       .explain(
           "Runs until it is killed, beside the node's daemon. With --effect None it still sets the "

@@ -34,7 +34,8 @@ BOOST_DESCRIBE_STRUCT(ReportedGpu, (), (rule, cordoned))
 BOOST_DESCRIBE_STRUCT(ReportedEvents, (), (node_uid, driver_down, gpus))
 BOOST_DESCRIBE_STRUCT(Memory, (),
                       (flaps, node_uid, standing_rules, deleted_rules, taint_stands, taint_alerts,
-                       deleted_taint_alerts, allocatable_since, plugin_seen, reported))
+                       deleted_taint_alerts, allocatable_since, plugin_seen, reported,
+                       plugin_restarts))
 
 namespace {
 
@@ -78,13 +79,14 @@ Memory MemoryFile::load() {
   return *std::move(memory);
 }
 
-void MemoryFile::save() {
+bool MemoryFile::save() {
   const auto written = write();
   const std::string error = written ? "" : written.error().text();
   if (!error.empty() && error != error_) {
     log::warning("{}; what an administrator deletes is made again after a restart", error);
   }
   error_ = error;
+  return written.has_value();
 }
 
 Result<void> MemoryFile::write() {

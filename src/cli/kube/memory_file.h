@@ -23,8 +23,9 @@ class MemoryFile {
 
   Memory& memory() { return memory_; }
 
-  // Writes the file if the memory has changed. An error is logged once.
-  void save();
+  // Writes the file if the memory has changed. An error is logged once. Returns false if the file
+  // does not have the memory.
+  bool save();
 
  private:
   Memory load();

@@ -27,6 +27,7 @@ Memory full_memory() {
   memory.reported.driver_down = true;
   memory.reported.gpus["GPU-a"] = ReportedGpu{"xid-fatal", true};
   memory.reported.gpus["GPU-b"] = ReportedGpu{std::nullopt, true};
+  memory.plugin_restarts = {moment};
   return memory;
 }
 
@@ -38,6 +39,7 @@ TEST(KubeMemory, AllOfItSurvives) {
   EXPECT_EQ(read->standing_rules, full_memory().standing_rules);
   EXPECT_EQ(read->allocatable_since, full_memory().allocatable_since);
   EXPECT_EQ(read->reported, full_memory().reported);
+  EXPECT_EQ(read->plugin_restarts, full_memory().plugin_restarts);
   EXPECT_EQ(memory_text(*read, "boot"), text);
 }
 

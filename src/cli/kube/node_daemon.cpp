@@ -68,6 +68,14 @@ Result<void> NodeDaemon::report_hidden(const std::set<std::string>& uuids) {
   return {};
 }
 
+Result<std::set<std::string>> NodeDaemon::fetch_plugin_alerts() {
+  const auto daemon = find();
+  if (!daemon) return daemon.error();
+  const auto alerts = client::call(*daemon, protocol::kAlerts);
+  if (!alerts) return alerts.error();
+  return disagreeing_gpus(*alerts);
+}
+
 Result<void> NodeDaemon::send(const http::Endpoint& daemon, const BeginPod& begun) const {
   protocol::PodRequest body;
   body.uuids.assign(begun.uuids.begin(), begun.uuids.end());

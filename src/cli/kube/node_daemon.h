@@ -6,13 +6,14 @@
 
 #include "base/result.h"
 #include "cli/kube/plugin_reporter.h"
+#include "cli/kube/plugin_restarter.h"
 #include "cli/kube/pod_reporter.h"
 #include "faces/protocol/verdict.h"
 #include "io/http/endpoint.h"
 
 namespace gpuyard::cli::kube {
 
-class NodeDaemon final : public PodLeaseView, public PluginReportView {
+class NodeDaemon final : public PodLeaseView, public PluginReportView, public PluginAlertView {
  public:
   // "": the one of this machine. It is looked for anew for each request.
   explicit NodeDaemon(std::string socket);
@@ -23,6 +24,7 @@ class NodeDaemon final : public PodLeaseView, public PluginReportView {
   Result<LeasedPods> fetch_leased_pods() override;
   Result<void> report(const PodReport&) override;
   Result<void> report_hidden(const std::set<std::string>& uuids) override;
+  Result<std::set<std::string>> fetch_plugin_alerts() override;
 
  private:
   Result<http::Endpoint> find() const;

@@ -134,6 +134,7 @@ struct Memory {
   bool plugin_seen =
       false;  // the kubelet has named GPUs of a device plugin since the agent's start
   ReportedEvents reported = {};  // for events_of()
+  std::vector<TimePoint> plugin_restarts = {};  // for the plugin restarter
 };
 
 // --- Steps ---

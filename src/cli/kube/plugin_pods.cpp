@@ -54,7 +54,7 @@ bool is_label_key(std::string_view text) {
 Error wrong_label(std::string_view text, std::string_view part, std::string_view kind) {
   Error error{
       Errc::invalid,
-      fmt::format("--restart-plugin: expected NAMESPACE/LABEL=VALUE, for example "
+      fmt::format("--restart-plugin: expected NAMESPACE/LABEL, for example "
                   "gpu-operator/app=nvidia-device-plugin-daemonset; got \"{}\"",
                   text)};
   error.cause = fmt::format("\"{}\" is not a valid {}", part, kind);

@@ -31,10 +31,14 @@ PluginReporter::PluginReporter(OfferedGpusView& kubelet, PluginReportView& daemo
 void PluginReporter::run_round(const protocol::GpuVerdicts* verdicts,
                                const std::vector<SliceDevice>& devices) {
   // A daemon that was away may have been restarted, and then has no report.
-  if (verdicts == nullptr) return reported_.reset();
+  if (verdicts == nullptr) {
+    hidden_.clear();
+    return reported_.reset();
+  }
   if (now_() < due_) return;
   auto hidden = hidden_gpus(*verdicts, kubelet_.fetch_offered(), devices);
   due_ = now_() + kPluginInterval;
+  hidden_ = hidden.value_or(std::set<std::string>());
   // Without an answer of the kubelet, the daemon's knowledge expires.
   if (hidden && (hidden != reported_ || now_() >= repeat_at_)) send(*std::move(hidden));
 }
@@ -54,6 +58,7 @@ void PluginReporter::send(std::set<std::string> hidden) {
 }
 
 void PluginReporter::fail(Error error) {
+  hidden_.clear();
   reported_.reset();  // a report whose answer is lost may have been accepted
   if (is_lasting(error)) due_ = now_() + kRefusedInterval;
   if (error.code == Errc::not_found) {

@@ -47,6 +47,10 @@ class PluginReporter {
   // the node's ResourceSlices.
   void run_round(const protocol::GpuVerdicts*, const std::vector<SliceDevice>&);
 
+  // The GPUs that the plugin hides by the kubelet's last answer. None while that is unknown, or
+  // unknown to the daemon.
+  const std::set<std::string>& hidden() const { return hidden_; }
+
  private:
   void send(std::set<std::string> hidden);
   void fail(Error);
@@ -55,6 +59,7 @@ class PluginReporter {
   PluginReportView& daemon_;
   std::function<TimePoint()> now_;
   TimePoint due_{};                                // no round before
+  std::set<std::string> hidden_;                   // for hidden()
   std::optional<std::set<std::string>> reported_;  // what the daemon has; empty: unknown
   TimePoint repeat_at_{};                          // when the daemon gets the same again
   std::set<std::string> logged_;                   // the GPUs of the last line about them

@@ -134,6 +134,26 @@ TEST_F(KubePluginReporter, NoReportWithoutKubelet) {
   EXPECT_THAT(daemon_.accepted, ElementsAre(IsEmpty(), ElementsAre("GPU-1")));
 }
 
+TEST_F(KubePluginReporter, HiddenGpusAreThoseOfTheLastAnswer) {
+  EXPECT_THAT(reporter_.hidden(), IsEmpty());
+  kubelet_.offered = Uuids{"GPU-1"};
+  pass(seconds(1));
+  EXPECT_THAT(reporter_.hidden(), ElementsAre("GPU-0"));
+  kubelet_.offered.reset();
+  pass(seconds(15));
+  EXPECT_THAT(reporter_.hidden(), IsEmpty()) << "the kubelet does not say";
+}
+
+TEST_F(KubePluginReporter, NoGpuIsHiddenThatTheDaemonDoesNotKnowOf) {
+  kubelet_.offered = Uuids{"GPU-1"};
+  pass(seconds(1));
+  pass(seconds(1), false);
+  EXPECT_THAT(reporter_.hidden(), IsEmpty()) << "the daemon is silent";
+  daemon_.fails_with = Error{Errc::denied, "no"};
+  pass(seconds(15));
+  EXPECT_THAT(reporter_.hidden(), IsEmpty()) << "it refuses the report";
+}
+
 TEST_F(KubePluginReporter, RestartedDaemonGetsTheReportAtOnce) {
   pass(seconds(16));
   EXPECT_THAT(daemon_.accepted, SizeIs(1));
