@@ -42,6 +42,8 @@ CHARTS = {
     "agent": ["--set", "kube.enabled=true"],
     "agent that ends pods": ["--set", "kube.enabled=true", "--set", "control.enabled=true", "--set", "kube.effect=NoExecute",
                              "--set", "kube.condition=GPUHealth", "--set", "kube.poolExpression=variables.pool == 'a'"],
+    "agent that restarts the plugin": ["--set", "kube.enabled=true", "--set",
+                                       "kube.restartPlugin=gpu-operator/app=nvidia-device-plugin-daemonset"],
     "agent alone": ["--set", "kube.enabled=true", "--set", "daemon.enabled=false", "--set", "kube.taintNode=never",
                     "--set", "kube.policy=false", "--set", "kube.effect=None", "--set", "tolerations=null",
                     "--set", "kube.events=false"],

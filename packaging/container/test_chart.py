@@ -30,7 +30,8 @@ def test_rendered_chart_is_valid_kubernetes(settings, tmp_path):
     "simulate=65", "control.enabld=true", "tls.anonymous=all", "tls.port=80", "tls.clients={DNS:a = read}",
     "config.lease=strict", "hostPaths.run=run", "image.repository=", "maxUnavailable=half", "config.lease.a.b=1",
     "kube.condition=Ready", "kube.condition=a'b", "kube.taintNode=sometimes", "kube.effect=PreferNoSchedule",
-    "kube.events=some", "daemon.enabled=false", "hostPaths.podResources=a",
+    "kube.events=some", "daemon.enabled=false", "hostPaths.podResources=a", "kube.restartPlugin=app=a",
+    "kube.restartPlugin=GPU/app=a", "kube.restartPlugin=gpu-operator/app", "kube.restartPlugin=gpu-operator/a'=b",
 ])
 def test_the_schema_refuses(wrong):
     done = run(tool("helm"), "template", "gpuyard", CHART, *NEW_KUBERNETES, "--set", wrong, check=False)
@@ -69,7 +70,12 @@ def test_manifest_matches_rendered_chart(name, words):
     assert f"in the {['three', 'four'][images - 3]} `image:` lines" in made
 
 
-@pytest.mark.parametrize("name", MANIFESTS)
+def test_rights_for_a_restart_of_the_plugin_match_the_rendered_chart():
+    made = run(KUBERNETES / "render.sh", "restart", env=os.environ | {"HELM": tool("helm")}).stdout
+    assert made == (KUBERNETES / "agent_restart.yaml").read_text(encoding="utf-8"), "run render.sh restart"
+
+
+@pytest.mark.parametrize("name", [*MANIFESTS, "agent_restart.yaml"])
 def test_the_manifest_is_valid_kubernetes(name):
     for version in ("1.30", "1.37"):
         run(tool("kubernetes-validate"), "--strict", "-k", version, KUBERNETES / name)
@@ -241,6 +247,59 @@ def test_agent_needs_kubernetes_with_policies():
     assert refused.returncode != 0 and "needs Kubernetes 1.30 or newer" in refused.stderr
     assert "kube.policy=false" in refused.stderr
     assert "ValidatingAdmissionPolicy" not in run(*words, "--set", "kube.policy=false").stdout
+
+
+# The restart of the device plugin.
+
+PLUGIN = "nvidia/app.kubernetes.io/name=nvidia-device-plugin"
+RESTARTING = ("--set", "kube.enabled=true", "--set", f"kube.restartPlugin={PLUGIN}")
+
+
+def agent_arguments(*settings):
+    (daemon_set,) = of_kind("DaemonSet", *settings)
+    return next(one["args"] for one in daemon_set["spec"]["template"]["spec"]["containers"] if one["name"] == "agent")
+
+
+def for_restart(kind, *settings):
+    """The only object of its kind that is there for the restart; None: there is none."""
+    found = [one for one in of_kind(kind, *settings) if one["metadata"]["name"] == "gpuyard-agent-plugin"]
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def test_plugin_is_restarted_only_on_request():
+    assert "--restart-plugin" not in agent_arguments("--set", "kube.enabled=true")
+    assert not for_restart("Role", "--set", "kube.enabled=true")
+    assert not for_restart("Role", "--set", f"kube.restartPlugin={PLUGIN}")
+    words = agent_arguments(*RESTARTING)
+    assert words[words.index("--restart-plugin") + 1] == PLUGIN
+
+
+def test_role_for_the_restart_is_of_the_plugins_namespace():
+    role = for_restart("Role", *RESTARTING)
+    assert role["metadata"]["namespace"] == "nvidia"
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "delete"]}]
+    binding = for_restart("RoleBinding", *RESTARTING)
+    assert binding["metadata"]["namespace"] == "nvidia" and binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "gpuyard", "namespace": "gpuyard"}]
+
+
+def test_policy_for_the_restart_has_namespace_label_and_node():
+    policy = for_restart("ValidatingAdmissionPolicy", *RESTARTING)
+    assert policy["spec"]["matchConstraints"]["resourceRules"] == [
+        {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["pods"]}]
+    assert [one["expression"] for one in policy["spec"]["validations"]] == [
+        "variables.node != ''", "request.namespace == 'nvidia'",
+        "oldObject.metadata.?labels[?'app.kubernetes.io/name'].orValue('') == 'nvidia-device-plugin'",
+        "oldObject.spec.?nodeName.orValue('') == variables.node"]
+    assert for_restart("ValidatingAdmissionPolicyBinding", *RESTARTING)
+    assert not for_restart("ValidatingAdmissionPolicy", *RESTARTING, "--set", "kube.policy=false")
+
+
+def test_restart_needs_the_kubelet():
+    refused = run(tool("helm"), "template", "gpuyard", CHART, *NEW_KUBERNETES, *RESTARTING,
+                  "--set", "hostPaths.podResources=", check=False)
+    assert refused.returncode != 0 and "kube.restartPlugin needs hostPaths.podResources" in refused.stderr
 
 
 def test_what_follows_an_uninstall_takes_its_rights_along():
