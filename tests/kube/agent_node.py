@@ -137,8 +137,9 @@ class AgentNode:
 
 
 @contextlib.contextmanager
-def started_nodes(cluster, place, offers, gpus):
-    """Nodes n2, n3 and so on, each with so many GPUs and an agent that has reported them healthy."""
+def started_nodes(cluster, place, offers, gpus, flags=(), first=2):
+    """Nodes n2, n3 and so on, each with so many GPUs and an agent that has reported them healthy. `flags` are more of
+    the agents' options, `first` is the number of the first node."""
     nodes, daemons = [], []
 
     def start(*arguments, **environment):
@@ -147,9 +148,9 @@ def started_nodes(cluster, place, offers, gpus):
         daemons.append(Daemon(directory, *arguments, **environment))
         return daemons[-1].ready()
     try:
-        for number, offer in enumerate(offers, 2):
+        for number, offer in enumerate(offers, first):
             nodes.append(AgentNode(cluster, place / f"node{number}", start, name=f"n{number}", gpus=gpus, offer=offer))
-            nodes[-1].start()
+            nodes[-1].start(*flags)
         for node in nodes:
             node.wait_for_condition("True")
         yield nodes

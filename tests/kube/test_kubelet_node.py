@@ -10,7 +10,7 @@ import pytest
 
 import proofs
 from agent_node import TAINT, started_nodes
-from agent_rights import give_rights
+from agent_rights import PLUGIN, USER, give_restart_rights, give_rights, make_plugin_pod
 from control_plane import ControlPlane
 from kubelet_node import RESOURCE, KubeletNode, Refused
 from program import wait_until
@@ -143,3 +143,39 @@ def test_good_gpu_that_the_plugin_hides_is_an_alert_until_the_plugin_restarts(no
     assert hidden_gpus(node) == [0]
     node.kubelet.start()
     wait_until(lambda: not hidden_gpus(node), lambda: f"the end of the alert:\n{node.log()}")
+
+
+# The restart of the plugin.
+
+def is_being_deleted(cluster, path):
+    return "deletionTimestamp" in cluster.api.get(path)["metadata"]
+
+
+def test_plugin_that_hides_a_good_gpu_is_restarted_once_an_hour(cluster, tmp_path):
+    give_restart_rights(cluster)
+    start = len(cluster.audit.writes())
+    with started_nodes(cluster, tmp_path, ["kubelet"], GPUS, ("--restart-plugin", PLUGIN), first=10) as (node,):
+        pod = make_plugin_pod(cluster, node.name)
+        foreign = [make_plugin_pod(cluster, "n1"), make_plugin_pod(cluster, node.name, "exporter", app="exporter")]
+        # A fault that the daemon and the plugin notice, and that is over for the daemon alone.
+        node.inject_xid(0)
+        node.kubelet.mark_unhealthy(node.uuids[0])
+        node.wait_for_condition("False", "XidFatal")
+        node.acknowledge_all()
+        wait_until(lambda: hidden_gpus(node) == [0], lambda: f"the alert:\n{node.log()}")
+        wait_until(lambda: is_being_deleted(cluster, pod), lambda: f"the plugin's end:\n{node.log()}")
+        assert f"deleted pod gpu-operator/plugin-{node.name} of node {node.name}" in node.log()
+        # What the kubelet and the DaemonSet's controller do.
+        cluster.api.delete(pod)
+        node.kubelet.start_plugin()
+        make_plugin_pod(cluster, node.name)
+        wait_until(lambda: not hidden_gpus(node), lambda: f"the end of the alert:\n{node.log()}")
+        # A second time within the hour: the alert fires, and an administrator has to act.
+        node.kubelet.mark_unhealthy(node.uuids[1])
+        wait_until(lambda: hidden_gpus(node) == [1], lambda: f"the second alert:\n{node.log()}")
+        node.kill()
+        node.start("--restart-plugin", PLUGIN)  # which has its predecessor's memory
+        time.sleep(20)  # it would read the alerts every 15 s
+        deleted = [one.name for one in cluster.audit.writes(USER, since=start) if one.resource == "pods"]
+        assert deleted == [f"plugin-{node.name}"]
+        assert not any(is_being_deleted(cluster, path) for path in [pod, *foreign])

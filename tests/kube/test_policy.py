@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent_rights import NO_NODE, POLICIES, USER, agent_of, give_rights
+from agent_rights import (
+    NO_NODE, PLUGIN_NAMESPACE, POLICIES, USER, agent_of, give_restart_rights, give_rights, make_plugin_pod)
 from cluster_objects import DRIVER, RBAC, RESOURCE, namespaced
 from control_plane import ControlPlane
 from kube_api import Refused
@@ -55,6 +56,7 @@ def world_fixture():
             cluster.make_node(name)
         cluster.api.create("/api/v1/nodes", {"metadata": {"name": LONG}})
         give_rights(cluster)
+        give_restart_rights(cluster)
         yield SimpleNamespace(cluster=cluster, api=cluster.api, n1=agent_of(cluster, "n1"),
                               long=agent_of(cluster, LONG), cordoned=agent_of(cluster, "cordoned"))
 
@@ -133,7 +135,7 @@ def is_forbidden(act):
 
 
 def test_types_in_policies_are_right(world):
-    for name in ("gpuyard-agent-nodes", "gpuyard-agent-rules", "gpuyard-agent-events"):
+    for name in ("gpuyard-agent-nodes", "gpuyard-agent-rules", "gpuyard-agent-events", "gpuyard-agent-plugin"):
         def status(path=f"{POLICIES}/{name}"):
             found = world.api.get(path)
             current = found["metadata"]["generation"] == found.get("status", {}).get("observedGeneration")
@@ -445,6 +447,57 @@ def test_event_of_the_agent_of_another_node_is_refused(world):
     is_denied(lambda: world.cordoned.create(EVENTS, make_event(world)), ABOUT)
 
 
+# The device plugin's pods.
+
+PODS = namespaced("pods", PLUGIN_NAMESPACE)
+OTHER_POD_NODE = "deletes only pods of its own node"
+POD_LABEL = "deletes only pods with the label app=nvidia-device-plugin-daemonset"
+POD_NAMESPACE = "deletes only pods of the namespace gpu-operator"
+
+
+def test_plugins_pod_of_the_own_node_can_be_deleted(world):
+    path = make_plugin_pod(world.cluster, "n1", owned=False)
+    listed = world.n1.get(
+        f"{PODS}?labelSelector=app%3Dnvidia-device-plugin-daemonset&fieldSelector=spec.nodeName%3Dn1&limit=3")
+    uid, = (one["metadata"]["uid"] for one in listed["items"])
+    wrong = world.n1.request("DELETE", path, {"preconditions": {"uid": "another"}})
+    assert wrong.status == 409, wrong.text
+    assert world.n1.request("DELETE", path, {"preconditions": {"uid": uid}}).status == 200
+    assert "deletionTimestamp" in world.api.get(path)["metadata"]
+    world.api.delete(path)
+
+
+FOREIGN_PODS = {
+    "of another node": ({"node": "n2"}, OTHER_POD_NODE),
+    "with another label": ({"node": "n1", "app": "nvidia-dcgm-exporter"}, POD_LABEL),
+}
+
+
+@pytest.mark.parametrize("pod, message", FOREIGN_PODS.values(), ids=FOREIGN_PODS)
+def test_deletion_of_a_foreign_pod_is_refused(world, pod, message):
+    path = make_plugin_pod(world.cluster, **pod, owned=False)
+    try:
+        is_denied(lambda: world.n1.delete(path), message)
+        assert "deletionTimestamp" not in world.api.get(path)["metadata"]
+    finally:
+        world.api.delete(path)
+
+
+def test_role_for_the_restart_allows_nothing_else(world):
+    path = make_plugin_pod(world.cluster, "n1", owned=False)
+    try:
+        for act in (
+            lambda: world.n1.get(path),
+            lambda: world.n1.patch(path, {"metadata": {"labels": {"new": "1"}}}, "merge"),
+            lambda: world.n1.create(PODS, {"metadata": {"name": "new"}}),
+            lambda: world.n1.delete(PODS),
+            lambda: world.n1.delete(f"{namespaced('pods', 'gpuyard')}/agent-n1"),
+        ):
+            is_forbidden(act)
+    finally:
+        world.api.delete(path)
+
+
 # Tokens, the role, and the policy with a wider role.
 
 def test_token_without_a_node_changes_nothing(world):
@@ -545,6 +598,15 @@ def test_policy_of_events_holds_with_a_wider_role(world):
                                ({"reportingController": "kubelet"}, SOURCE)):
             is_denied(lambda: world.n1.create(NEW_EVENTS, make_new_event(world, **copy.deepcopy(parts))), message)
     assert world.api.get(path)["count"] == 1
+
+
+        is_denied(lambda: world.n1.delete(f"{namespaced('pods', 'gpuyard')}/agent-n1"), POD_NAMESPACE)
+        foreign = make_plugin_pod(world.cluster, "n2", owned=False)
+        is_denied(lambda: world.n1.delete(PODS), OTHER_POD_NODE)
+        world.api.delete(foreign)
+    finally:
+        world.api.delete(f"{RBAC}/clusterrolebindings/wider")
+        world.api.delete(f"{RBAC}/clusterroles/wider")
 
 
 def test_other_users_are_not_bound(world):
