@@ -117,8 +117,7 @@ Result<std::optional<PluginLabel>> label_to_restart(const KubeVerb& verb) {
 class PluginRestart {
  public:
   PluginRestart(gpuyard::kube::Client client, const PluginLabel& label, const std::string& node,
-                PluginAlertView& daemon, MemoryFile& memory,
-                AgentEnvironment environment)
+                PluginAlertView& daemon, MemoryFile& memory, AgentEnvironment environment)
       : pods_(std::move(client), label, node),
         restarter_(node, label, pods_, daemon, memory, std::move(environment)) {}
 
@@ -146,8 +145,8 @@ int run_agent(const KubeVerb& verb) {
   std::minstd_rand generator{
       static_cast<std::minstd_rand::result_type>(std::hash<std::string>()(new_id()))};
   Kubelet kubelet(kubelet_socket(verb));
-  const AgentEnvironment environment{
-      now, [&] { return std::uniform_real_distribution<>()(generator); }};
+  const AgentEnvironment environment{now,
+                                     [&] { return std::uniform_real_distribution<>()(generator); }};
   Reconciler reconciler(settings, cluster, kubelet, file, environment);
   std::optional<EventReporter> events;
   if (settings.events) events.emplace(cluster, file, environment);
@@ -161,8 +160,7 @@ int run_agent(const KubeVerb& verb) {
   }
   std::optional<PluginRestart> restart;
   if (*label) {
-    restart.emplace(*std::move(restart_client), **label, settings.node, daemon, file,
-                    environment);
+    restart.emplace(*std::move(restart_client), **label, settings.node, daemon, file, environment);
     log::info("restarting the device plugin with the label {} in namespace {} where needed",
               (*label)->selector(), (*label)->namespace_name);
   }

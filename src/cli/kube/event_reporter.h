@@ -58,9 +58,9 @@ class EventReporter {
   AgentEnvironment environment_;
   EventLimit limit_;
   std::optional<Pending> pending_;
-  std::uint64_t sequence_;  // of the Events within a millisecond
-  TimePoint next_round_{};  // no request before
-  unsigned failures_ = 0;   // in a row
+  std::uint64_t sequence_;                        // of the Events within a millisecond
+  TimePoint next_round_{};                        // no request before
+  unsigned failures_ = 0;                         // in a row
   std::optional<gpuyard::kube::Outcome> logged_;  // of the last failure; empty: Events are written
   bool limit_logged_ = false;
 };

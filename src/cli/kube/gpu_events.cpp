@@ -105,9 +105,9 @@ class EventPlanner {
       add({.kind = EventKind::removed,
            .uuid = uuid,
            .reason = "GPURemoved",
-           .message = fmt::format("the driver no longer lists {}{}{}", uuid,
-                                  reported.rule ? ": " : "",
-                                  reported.rule ? ended_text(*reported.rule) : "")});
+           .message =
+               fmt::format("the driver no longer lists {}{}{}", uuid, reported.rule ? ": " : "",
+                           reported.rule ? ended_text(*reported.rule) : "")});
     }
   }
 

@@ -47,11 +47,9 @@ void add_manifest(const Options& kube, KubeVerb& verb) {
           .sets(verb.action, KubeVerb::Action::manifest);
   manifest.usage({"gpuyard kube manifest --image NAME [OPTIONS]"});
   // Not required(): the error that follows says where an image comes from.
-  manifest
-      .option("--image", verb.image, "Image in your registry, with a tag or digest (required)")
+  manifest.option("--image", verb.image, "Image in your registry, with a tag or digest (required)")
       .metavar("NAME");
-  manifest
-      .option("--namespace", verb.name_space, "Namespace, which the manifest creates")
+  manifest.option("--namespace", verb.name_space, "Namespace, which the manifest creates")
       .metavar("NAME")
       .default_is("gpuyard");
   manifest

@@ -99,10 +99,10 @@ Result<void> check_image(std::string_view image) {
                  "no registry has an image of gpuyard: push the one that you have built to yours",
                  example_command()};
   }
-  return Error{Errc::invalid,
-               fmt::format("--image: expected an image such as {}; got \"{}\"", example_image(),
-                           image),
-               "", example_command()};
+  return Error{
+      Errc::invalid,
+      fmt::format("--image: expected an image such as {}; got \"{}\"", example_image(), image), "",
+      example_command()};
 }
 
 Result<void> check_namespace(std::string_view name_space) {

@@ -83,18 +83,18 @@ TEST(KubeManifest, NamespaceIsReplacedWhereItIsUsedAndNowhereElse) {
     EXPECT_EQ(before[i].find_first_not_of(' '), after[i].find_first_not_of(' ')) << after[i];
     if (before[i] != after[i]) ++changed[std::string(trim(after[i]))];
   }
-  EXPECT_EQ(changed,
-            (std::map<std::string, int>{
-                {"name: \"team-a\"", 1},
-                {"namespace: \"team-a\"", 5},
-                {"name: team-a-gpuyard-agent", 3},
-                {"name: team-a-gpuyard-agent-nodes", 2},
-                {"name: team-a-gpuyard-agent-rules", 2},
-                {"policyName: team-a-gpuyard-agent-nodes", 1},
-                {"policyName: team-a-gpuyard-agent-rules", 1},
-                {"expression: request.userInfo.username == 'system:serviceaccount:team-a:gpuyard'",
-                 2},
-            }));
+  EXPECT_EQ(
+      changed,
+      (std::map<std::string, int>{
+          {"name: \"team-a\"", 1},
+          {"namespace: \"team-a\"", 5},
+          {"name: team-a-gpuyard-agent", 3},
+          {"name: team-a-gpuyard-agent-nodes", 2},
+          {"name: team-a-gpuyard-agent-rules", 2},
+          {"policyName: team-a-gpuyard-agent-nodes", 1},
+          {"policyName: team-a-gpuyard-agent-rules", 1},
+          {"expression: request.userInfo.username == 'system:serviceaccount:team-a:gpuyard'", 2},
+      }));
 }
 
 // YAML reads 123 without quotes as a number, which Kubernetes refuses.
@@ -128,8 +128,8 @@ TEST(KubeManifest, ImageThatCouldChangeTheYamlIsRefused) {
 }
 
 TEST(KubeManifest, MistypedImageIsRefused) {
-  for (const char* image : {"-n", "--namespace", "/gpuyard", ":1", "@sha256:00", "gpuyard:",
-                            "gpuyard/", "gpuyard@", "."}) {
+  for (const char* image : {"-n", "--namespace", "/gpuyard", ":1", "@sha256:00",
+                            "gpuyard:", "gpuyard/", "gpuyard@", "."}) {
     EXPECT_FALSE(check_image(image)) << image;
   }
 }

@@ -331,10 +331,8 @@ std::string event_object(const NodeEvent& event, std::string_view node) {
   const std::string at = to_rfc3339(event.at);
   const object metadata{{"name", event_name(node, event.number)},
                         {"namespace", json_text(kEventNamespace)}};
-  const object about{{"apiVersion", "v1"},
-                     {"kind", "Node"},
-                     {"name", json_text(node)},
-                     {"uid", event.node_uid}};
+  const object about{
+      {"apiVersion", "v1"}, {"kind", "Node"}, {"name", json_text(node)}, {"uid", event.node_uid}};
   return boost::json::serialize(
       object{{"apiVersion", "v1"},
              {"kind", "Event"},

@@ -180,9 +180,10 @@ TEST(KubeObjects, ConditionIsWrittenWithItsTimes) {
 }
 
 TEST(KubeObjects, EventIsAboutTheNode) {
-  const NodeEvent event{
-      0xabc, "u1", {EventKind::bad, "GPU-a", "xid-fatal", "XidFatal", "GPU 0: Xid 79."},
-      *from_rfc3339("2026-11-28T01:00:00Z")};
+  const NodeEvent event{0xabc,
+                        "u1",
+                        {EventKind::bad, "GPU-a", "xid-fatal", "XidFatal", "GPU 0: Xid 79."},
+                        *from_rfc3339("2026-11-28T01:00:00Z")};
   EXPECT_EQ(event_object(event, "n1"),
             R"({"apiVersion":"v1","kind":"Event","metadata":{"name":"n1.abc",)"
             R"("namespace":"default"},"involvedObject":{"apiVersion":"v1","kind":"Node",)"
@@ -209,10 +210,8 @@ TEST(KubeObjects, PodIsRead) {
                        .node = "n1",
                        .started_at = from_rfc3339("2026-11-28T01:02:03Z"),
                        .is_of_daemon_set = true};
-  const SeenPod other{.namespace_name = "gpu-operator",
-                      .name = "other",
-                      .uid = "u2",
-                      .is_being_deleted = true};
+  const SeenPod other{
+      .namespace_name = "gpu-operator", .name = "other", .uid = "u2", .is_being_deleted = true};
   EXPECT_THAT(page->pods, ElementsAre(plugin, other));
   EXPECT_TRUE(page->is_last);
 }

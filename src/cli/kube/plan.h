@@ -133,7 +133,7 @@ struct Memory {
   std::map<std::string, TimePoint> allocatable_since = {};       // of a bad GPU, by UUID
   bool plugin_seen =
       false;  // the kubelet has named GPUs of a device plugin since the agent's start
-  ReportedEvents reported = {};  // for events_of()
+  ReportedEvents reported = {};                 // for events_of()
   std::vector<TimePoint> plugin_restarts = {};  // for the plugin restarter
 };
 

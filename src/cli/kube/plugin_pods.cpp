@@ -52,11 +52,10 @@ bool is_label_key(std::string_view text) {
 }
 
 Error wrong_label(std::string_view text, std::string_view part, std::string_view kind) {
-  Error error{
-      Errc::invalid,
-      fmt::format("--restart-plugin: expected NAMESPACE/LABEL, for example "
-                  "gpu-operator/app=nvidia-device-plugin-daemonset; got \"{}\"",
-                  text)};
+  Error error{Errc::invalid,
+              fmt::format("--restart-plugin: expected NAMESPACE/LABEL, for example "
+                          "gpu-operator/app=nvidia-device-plugin-daemonset; got \"{}\"",
+                          text)};
   error.cause = fmt::format("\"{}\" is not a valid {}", part, kind);
   return error;
 }
@@ -77,11 +76,10 @@ PluginPods::PluginPods(gpuyard::kube::Client client, PluginLabel label, std::str
     : client_(std::move(client)), label_(std::move(label)), node_(std::move(node)) {}
 
 gpuyard::kube::Answer PluginPods::list(PodPage& page) {
-  auto answer =
-      client_.list(path_of({.plural = "pods", .namespace_name = label_.namespace_name}),
-                   {.label_selector = label_.selector(),
-                    .field_selector = "spec.nodeName=" + node_,
-                    .limit = kMaxPluginPods});
+  auto answer = client_.list(path_of({.plural = "pods", .namespace_name = label_.namespace_name}),
+                             {.label_selector = label_.selector(),
+                              .field_selector = "spec.nodeName=" + node_,
+                              .limit = kMaxPluginPods});
   if (!answer.ok()) return answer;
   auto read = parse_pods(answer.body);
   if (!read) {
@@ -94,8 +92,7 @@ gpuyard::kube::Answer PluginPods::list(PodPage& page) {
 
 gpuyard::kube::Answer PluginPods::remove(const SeenPod& pod) {
   return client_.remove(
-      path_of({.plural = "pods", .namespace_name = pod.namespace_name, .name = pod.name}),
-      pod.uid);
+      path_of({.plural = "pods", .namespace_name = pod.namespace_name, .name = pod.name}), pod.uid);
 }
 
 }  // namespace gpuyard::cli::kube

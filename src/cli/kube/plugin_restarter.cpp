@@ -195,9 +195,10 @@ void PluginRestarter::restart(const Target& target) {
   const auto answer = pods_.remove(target.pod);
   if (answer.ok()) {
     settle();
-    log::info("deleted pod {} of node {} to restart the device plugin: the alert {} says that it "
-              "hides {}, though healthy",
-              name_of_pod(target.pod), node_, kPluginDisagreesRule, fmt::join(target.uuids, ", "));
+    log::info(
+        "deleted pod {} of node {} to restart the device plugin: the alert {} says that it "
+        "hides {}, though healthy",
+        name_of_pod(target.pod), node_, kPluginDisagreesRule, fmt::join(target.uuids, ", "));
   } else if (!is_certain_refusal(answer.outcome)) {
     log::warning("pod {} of node {} may have been deleted, to restart the device plugin: {}",
                  name_of_pod(target.pod), node_, answer.message);
@@ -210,8 +211,7 @@ void PluginRestarter::restart(const Target& target) {
 
 void PluginRestarter::fail(const gpuyard::kube::Answer& answer) {
   ++failures_;
-  Duration pause =
-      gpuyard::kube::back_off(failures_, answer.retry_after, environment_.random());
+  Duration pause = gpuyard::kube::back_off(failures_, answer.retry_after, environment_.random());
   if (needs_a_person(answer.outcome)) pause = std::max(pause, kRefusedInterval);
   due_ = environment_.now().boot + std::max(pause, kRestartCheckInterval);
   if (answer.message == request_error_) return;

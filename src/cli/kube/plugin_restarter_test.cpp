@@ -351,7 +351,9 @@ TEST_F(KubePluginRestarter, RestartedAgentRemembersTheHour) {
 // The agent may die before the answer.
 TEST_F(KubePluginRestarter, RestartIsRecordedBeforeItIsRequested) {
   std::vector<TimePoint> recorded;
-  pods_.on_remove = [&] { recorded = MemoryFile(place_ + "/memory.json").memory().plugin_restarts; };
+  pods_.on_remove = [&] {
+    recorded = MemoryFile(place_ + "/memory.json").memory().plugin_restarts;
+  };
   pass(2 * kSecond);
   EXPECT_THAT(recorded, ElementsAre(now_ - kSecond));
 }

@@ -113,9 +113,9 @@ class KubeReconciler : public testing::Test {
 
   void start() {
     file_ = std::make_unique<MemoryFile>(directory_.path() + "/memory.json");
-    reconciler_ = std::make_unique<Reconciler>(
-        settings_, cluster_, kubelet_, *file_,
-        AgentEnvironment{[this] { return now_; }, [] { return 0.0; }});
+    reconciler_ =
+        std::make_unique<Reconciler>(settings_, cluster_, kubelet_, *file_,
+                                     AgentEnvironment{[this] { return now_; }, [] { return 0.0; }});
   }
 
   void set_verdict(std::size_t gpu, Verdict verdict) {
