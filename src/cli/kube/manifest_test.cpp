@@ -87,13 +87,15 @@ TEST(KubeManifest, NamespaceIsReplacedWhereItIsUsedAndNowhereElse) {
       changed,
       (std::map<std::string, int>{
           {"name: \"team-a\"", 1},
-          {"namespace: \"team-a\"", 5},
-          {"name: team-a-gpuyard-agent", 3},
+          {"namespace: \"team-a\"", 6},
+          {"name: team-a-gpuyard-agent", 6},
+          {"name: team-a-gpuyard-agent-events", 2},
           {"name: team-a-gpuyard-agent-nodes", 2},
           {"name: team-a-gpuyard-agent-rules", 2},
+          {"policyName: team-a-gpuyard-agent-events", 1},
           {"policyName: team-a-gpuyard-agent-nodes", 1},
           {"policyName: team-a-gpuyard-agent-rules", 1},
-          {"expression: request.userInfo.username == 'system:serviceaccount:team-a:gpuyard'", 2},
+          {"expression: request.userInfo.username == 'system:serviceaccount:team-a:gpuyard'", 3},
       }));
 }
 

@@ -86,7 +86,7 @@ bool MemoryFile::save() {
     log::warning("{}; what an administrator deletes is made again after a restart", error);
   }
   error_ = error;
-  return written.has_value();
+  return error_.empty();
 }
 
 Result<void> MemoryFile::write() {
