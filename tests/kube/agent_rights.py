@@ -76,7 +76,8 @@ def give_restart_rights(cluster):
     def deletes_pod():
         if cluster.api.request("GET", probe).status == 404:
             cluster.make_pod("probe", namespace=PLUGIN_NAMESPACE)
-        return unbound.request("DELETE", probe)
+        # At once: no policy judges the deletion of a pod that is already being deleted.
+        return unbound.request("DELETE", probe, {"gracePeriodSeconds": 0})
 
     wait_until(lambda: NO_NODE in deletes_pod().text, "the policy of the restart to be in effect", every=0.1)
     cluster.api.delete(probe)

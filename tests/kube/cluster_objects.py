@@ -74,21 +74,26 @@ class ClusterObjects:
     # Events.
 
     def events_of_node(self, name):
-        """The type and the reason of each Event about this Node that `kubectl describe node` finds, in their order."""
+        """The type and the reason of each Event of an agent about this Node that `kubectl describe node` finds, in
+        their order."""
         uid = self.api.get(f"/api/v1/nodes/{name}")["metadata"]["uid"]
         found = self.api.get(f"/api/v1/events?fieldSelector=involvedObject.kind%3DNode,involvedObject.name%3D{name},"
                              f"involvedObject.namespace%3D,involvedObject.uid%3D{uid}")["items"]
         found.sort(key=lambda one: (one.get("lastTimestamp") or "", one["metadata"]["name"]))
-        return [(one["type"], one["reason"]) for one in found]
+        return [(one["type"], one["reason"]) for one in found if one["reportingComponent"] == "gpuyard.io/agent"]
 
     # Pods.
 
-    def make_pod(self, name, gpus=0, node=None, account="default", namespace="default"):
-        """A Pod that claims so many GPUs, by a ResourceClaim of its name. The scheduler finds its node
-        if none is named."""
+    def make_pod(self, name, gpus=0, node=None, account="default", namespace="default", resource=None, host=None):
+        """A Pod that claims so many GPUs, by a ResourceClaim of its name, or requests them as the `resource` of a
+        device plugin. The scheduler finds its node if none is named: among all, or of this `host`."""
         container = {"name": "work", "image": "none"}
         spec = {"serviceAccountName": account, "automountServiceAccountToken": False, "containers": [container]}
-        if gpus:
+        if host:
+            spec["nodeSelector"] = {"kubernetes.io/hostname": host}
+        if gpus and resource:
+            container["resources"] = {"limits": {resource: str(gpus)}}
+        elif gpus:
             self.api.create(claims(namespace), {
                 "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name},
                 "spec": {"devices": {"requests": [

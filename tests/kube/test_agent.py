@@ -356,7 +356,7 @@ def test_pods_with_gpus_have_leases_until_they_are_gone(node, tmp_path):
     assert node.yard.go("run", "--no-wait", "--", "true").returncode != 0  # leases only observe
     node.kill()
     wait_until(lambda: forget().returncode == 0, "the end of the last lease")
-    node.yard.must("run", "--no-wait", "--quiet", "--", "true")
+    node.yard.wait_until_open()
 
 
 def test_account_without_rights_is_reported_once(cluster, node):

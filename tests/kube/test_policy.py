@@ -600,13 +600,12 @@ def test_policy_of_events_holds_with_a_wider_role(world):
     assert world.api.get(path)["count"] == 1
 
 
+def test_policy_of_pods_holds_with_a_wider_role(world):
+    foreign = make_plugin_pod(world.cluster, "n2", owned=False)
+    with wider_role(world):
         is_denied(lambda: world.n1.delete(f"{namespaced('pods', 'gpuyard')}/agent-n1"), POD_NAMESPACE)
-        foreign = make_plugin_pod(world.cluster, "n2", owned=False)
         is_denied(lambda: world.n1.delete(PODS), OTHER_POD_NODE)
-        world.api.delete(foreign)
-    finally:
-        world.api.delete(f"{RBAC}/clusterrolebindings/wider")
-        world.api.delete(f"{RBAC}/clusterroles/wider")
+    world.api.delete(foreign)
 
 
 def test_other_users_are_not_bound(world):
