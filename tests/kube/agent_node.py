@@ -62,14 +62,17 @@ class AgentNode:
     def start(self, *flags, kubelet=None):
         """`kubelet`: the socket of another than its own; "none" if the agent shall ask none."""
         kubelet = kubelet or (self.kubelet.socket if self.kubelet else "none")
-        kubeconfig = self.cluster.kubeconfig(self.token, name=f"{self.name}.json")
         with open(self.log_path, "ab") as log:
             self.agent = subprocess.Popen(
-                [PROGRAM, "kube", "agent", "--node", self.name, "--kubeconfig", kubeconfig,
+                [PROGRAM, "kube", "agent", "--node", self.name, "--kubeconfig", self.kubeconfig(),
                  "--socket", self.yard.daemon.socket, "--memory", str(self.place / "memory.json"),
                  "--kubelet", kubelet, *flags],
                 env=self.yard.environment, stdout=log, stderr=log)
         return self
+
+    def kubeconfig(self):
+        """Writes the agent's; returns its path."""
+        return self.cluster.kubeconfig(self.token, name=f"{self.name}.json")
 
     def kill(self):
         self.agent.kill()

@@ -39,7 +39,7 @@ class Api:
         self.ca_pem = ca_pem
         self.token = token
         self._server = urlsplit(url)
-        self._tls = ssl.create_default_context(cadata=ca_pem)
+        self.tls = ssl.create_default_context(cadata=ca_pem)
 
     def as_owner_of(self, token):
         return Api(self.url, self.ca_pem, token)
@@ -47,7 +47,7 @@ class Api:
     def request(self, method, path, body=None, kind="application/json", timeout=PATIENCE):
         """Returns the Answer. Raises OSError or http.client.HTTPException where there is none."""
         connection = http.client.HTTPSConnection(self._server.hostname, self._server.port,
-                                                 timeout=timeout, context=self._tls)
+                                                 timeout=timeout, context=self.tls)
         try:
             connection.request(method, path, body=None if body is None else json.dumps(body), headers={
                 "Authorization": f"Bearer {self.token}", "Accept": "application/json", "Content-Type": kind})

@@ -10,6 +10,7 @@ Kubernetes' own, and a device plugin that behaves as NVIDIA's.
 
 import json
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,8 @@ class Refused(Exception):
 
 
 class KubeletNode:
-    """Of a Place, whose end is its end too. `socket` is that of PodResources. Both parts run from the start."""
+    """Of a Place, whose end is its end too. `socket` is that of PodResources. Both parts run from the start.
+    Thread: any."""
 
     def __init__(self, place, name, uuids):
         words = [program(), "-v=2", place.outside(f"kubelet-{name}"), *uuids]
@@ -42,6 +44,7 @@ class KubeletNode:
         self._log = place.outside(f"kubelet-{name}.log")
         with open(self._log, "ab") as log:
             self.process = place.popen(*words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+        self._one_at_a_time = threading.Lock()
         self._count = len(uuids)
         self.wait_for_allocatable(self._count)
 
@@ -61,9 +64,10 @@ class KubeletNode:
         return self._log.read_text(encoding="utf-8")
 
     def _ask(self, do, **words):
-        self.process.stdin.write(json.dumps({"do": do, **words}) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
+        with self._one_at_a_time:
+            self.process.stdin.write(json.dumps({"do": do, **words}) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
         assert line, f"the kubelet ended:\n{self.log()}"
         answer = json.loads(line)
         if "error" in answer:
