@@ -17,6 +17,7 @@ from program import open_directory, wait_until  # noqa: E402
 from control_plane import ControlPlane  # noqa: E402  (knows where the others are)
 from agent_node import TAINT, started_nodes  # noqa: E402
 from agent_rights import USER, give_rights  # noqa: E402
+from crowd import Probe, started_crowd  # noqa: E402
 
 GPUS = 8
 MOST_TURNS = 2  # of a GPU: at the third within an hour it flaps, and counts as bad for half an hour
@@ -101,11 +102,25 @@ def measure_quiet(cluster, nodes, seconds):
     say("an agent's resident memory, MiB: most", f"{max(resident_mib(node.agent.pid) for node in nodes):.1f}", "10")
 
 
+def measure_crowd(cluster, place, agents):
+    """Xid 79 on every node at the same moment: one daemon answers all of their agents."""
+    with started_crowd(cluster, place, agents, GPUS) as crowd:
+        with Probe(cluster) as probe:
+            crowd.first.inject_xid(0)
+            say(f"{agents} nodes sick in the same second: until all are reported",
+                f"{crowd.seconds_until('False'):.1f} s", "10 s")
+            crowd.first.acknowledge_all()
+            say("well in the same second: until all are reported", f"{crowd.seconds_until('True'):.1f} s")
+        say("the API server's answers to another client meanwhile: p50, p99", milliseconds(probe.times),
+            "p99 1000 ms")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=8, help="with a DRA driver, besides one with a plugin")
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--quiet", type=int, default=600, metavar="SECONDS")
+    parser.add_argument("--crowd", type=int, default=200, metavar="AGENTS", help="0: without")
     asked = parser.parse_args()
     with ControlPlane(scheduling=False) as cluster, open_directory() as place:
         cluster.make_node("n1")
@@ -115,6 +130,8 @@ def main():
             measure_xids(nodes[1:-1], asked.rounds)
             measure_taints(nodes[-1], max(asked.rounds // 10, 1))
             measure_quiet(cluster, nodes, asked.quiet)
+        if asked.crowd:
+            measure_crowd(cluster, Path(place), asked.crowd)
 
 
 if __name__ == "__main__":

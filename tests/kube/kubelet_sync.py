@@ -46,8 +46,8 @@ class KubeletSync:
         finally:
             end.set()
             thread.join()
-        if failures:
-            raise failures[0]
+            if failures:
+                raise failures[0]
 
     def run_once(self):
         """Writes each node's resources, and what became of its pods."""

@@ -5,7 +5,8 @@
 # ./yard fleet-test slurm [--jobs N] [--only speed|joules|storm|transcript] - the hooks of Slurm under
 # Debian's own, against their bars: how long they take, and whether the joules of jobs add up.
 # ./yard fleet-test kube [PYTEST ARGS] - the tests of tests/kube with the real control plane of Kubernetes;
-# with --figures [--nodes N] [--rounds N] [--quiet SECONDS] what its agents take, against their bars.
+# with --figures [--nodes N] [--rounds N] [--quiet SECONDS] [--crowd AGENTS] what its agents take, against their
+# bars; with --soak [--minutes N] [--seed N] half an hour of faults, after which nothing of theirs may be left.
 # The first run builds it, in five to ten minutes, and needs a Go toolchain; the user's cache keeps it.
 # The first two need root.
 
@@ -23,10 +24,12 @@ yard_fleet-test() {
     *) die "fleet-test: say what to test: view, slurm or kube" ;;
   esac
   shift
-  if [[ $what == kube && ${1:-} == --figures ]]; then
-    words=(tests/kube/figures.py)
-    shift
-  fi
+  case $what-${1:-} in
+    kube---figures | kube---soak)
+      words=("tests/kube/${1#--}.py")
+      shift
+      ;;
+  esac
   install_packages build test
   if [[ $what == kube ]]; then
     tools/kube_control_plane.sh --build
