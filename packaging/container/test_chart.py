@@ -280,6 +280,12 @@ def test_role_for_the_restart_is_of_the_plugins_namespace():
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "gpuyard", "namespace": "gpuyard"}]
 
 
+def test_namespace_of_the_plugin_that_is_a_number_stays_text():
+    for kind in ("Role", "RoleBinding"):
+        found = for_restart(kind, "--set", "kube.enabled=true", "--set", "kube.restartPlugin=123/app=x")
+        assert found["metadata"]["namespace"] == "123"
+
+
 def test_policy_for_the_restart_has_namespace_label_and_node():
     policy = for_restart("ValidatingAdmissionPolicy", *RESTARTING)
     assert policy["spec"]["matchConstraints"]["resourceRules"] == [

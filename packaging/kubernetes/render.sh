@@ -26,6 +26,9 @@ if [ "${1:-}" = restart ]; then
 #   kubectl apply -f agent_restart.yaml
 #
 # Then add the two words to the args of the container \`agent\` in daemonset_agent.yaml. See docs/containers.md.
+#
+# It is for an installation in the namespace gpuyard. For another, change the namespace of the RoleBinding's subject
+# and the account in the policy's matchConditions; for another plugin, the namespace and the label in all objects.
 TEXT
   render --set kube.enabled=true --set "kube.restartPlugin=$plugin" --show-only templates/agent_restart.yaml
   exit

@@ -435,6 +435,8 @@ WRONG_EVENTS = {
     "that is too long": ({"message": "m" * 1025}, EVENT_SIZE),
     "with a long reason": ({"reason": "R" * 129}, EVENT_SIZE),
     "with a finalizer": ({"metadata": {"finalizers": ["example.com/keep"]}}, EVENT_SIZE),
+    "with an annotation": ({"metadata": {"annotations": {"a": "b" * 1000}}}, EVENT_SIZE),
+    "with a label": ({"metadata": {"labels": {"a": "b"}}}, EVENT_SIZE),
 }
 
 

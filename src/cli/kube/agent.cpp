@@ -136,8 +136,7 @@ int run_agent(const KubeVerb& verb) {
   if (!label) return print_error(label.error());
   auto client = open_client(verb.kubeconfig);
   if (!client) return print_error(client.error());
-  auto restart_client = open_client(verb.kubeconfig, kPluginRequestTimeout);
-  if (!restart_client) return print_error(restart_client.error());
+  const gpuyard::kube::Client restart_client = client->with_timeout(kPluginRequestTimeout);
   end_on_signals();
   const Settings& settings = verb.settings;
   Cluster cluster(*std::move(client), settings.node, settings.condition_type);
@@ -160,7 +159,7 @@ int run_agent(const KubeVerb& verb) {
   }
   std::optional<PluginRestart> restart;
   if (*label) {
-    restart.emplace(*std::move(restart_client), **label, settings.node, daemon, file, environment);
+    restart.emplace(restart_client, **label, settings.node, daemon, file, environment);
     log::info("restarting the device plugin with the label {} in namespace {} where needed",
               (*label)->selector(), (*label)->namespace_name);
   }

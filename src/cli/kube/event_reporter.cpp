@@ -13,12 +13,6 @@ using gpuyard::kube::Outcome;
 
 constexpr std::uint64_t kNanosecondsPerMillisecond = 1'000'000;
 
-// Whether a request without a success may have been carried out all the same.
-bool may_be_written(Outcome outcome) {
-  return outcome == Outcome::unreachable || outcome == Outcome::server_error ||
-         outcome == Outcome::malformed;
-}
-
 // Whether the same request would be refused until somebody changes the cluster.
 bool is_refusal(Outcome outcome) {
   return outcome == Outcome::forbidden || outcome == Outcome::rejected ||
@@ -74,8 +68,9 @@ bool EventReporter::send() {
     accept();
     return true;
   }
-  // An attempt that is refused for the server's own reasons says nothing of the one before.
-  if (may_be_written(answer.outcome) || (pending_->is_repeated && !is_refusal(answer.outcome))) {
+  // The refusal of a repeated Event says nothing of the attempt before, whose answer was lost.
+  if (may_be_carried_out(answer.outcome) ||
+      (pending_->is_repeated && answer.outcome != Outcome::rejected)) {
     pending_->is_repeated = true;
   } else {
     take_back();
@@ -109,7 +104,7 @@ void EventReporter::fail(const Answer& answer) {
           ? kRefusedEventInterval
           : gpuyard::kube::back_off(failures_, answer.retry_after, environment_.random());
   next_round_ = environment_.now().boot + pause;
-  // By its outcome, since a policy's refusal names the Event, and so is another each time.
+  // Compared by outcome: a policy's message contains the Event's name, which is new each time.
   if (logged_ == answer.outcome) return;
   logged_ = answer.outcome;
   log::warning("an event was not written: {}; the next attempt is in {} s", answer.message,

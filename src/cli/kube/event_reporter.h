@@ -1,8 +1,8 @@
 // Writes Events about this node's GPUs. They are best effort: an API server that refuses or loses
 // them delays neither the condition nor a taint.
 //
-// An Event counts as reported before it is sent, so that no agent that dies before the answer is
-// followed by one that writes it twice. If the server certainly has not taken it, it counts no
+// An Event is recorded before it is sent, so that an agent that is killed before the answer does
+// not cause a second one. If the server certainly has not taken it, it counts no
 // longer, and what is so at the next attempt is written. If the answer is lost, the Event is sent
 // again under the same name, which the server takes once.
 #pragma once

@@ -186,6 +186,20 @@ TEST_F(KubeEventReporter, PauseAfterALostAnswerCausesNoSecondEvent) {
   EXPECT_THAT(cluster_.reasons, ElementsAre("XidFatal"));
 }
 
+// As by a server that has just started and does not know the roles yet.
+TEST_F(KubeEventReporter, RefusalAfterALostAnswerCausesNoSecondEvent) {
+  set(0, Verdict::bad);
+  cluster_.fails_with = Outcome::unreachable;
+  cluster_.carries_out = true;
+  pass(seconds(1));
+  cluster_.fails_with = Outcome::forbidden;
+  cluster_.carries_out = false;
+  pass(seconds(10));
+  cluster_.fails_with.reset();
+  pass(minutes(6));
+  EXPECT_THAT(cluster_.reasons, ElementsAre("XidFatal"));
+}
+
 TEST_F(KubeEventReporter, EventThatDidNotArriveIsSentAgain) {
   set(0, Verdict::bad);
   cluster_.fails_with = Outcome::unreachable;

@@ -1,6 +1,7 @@
 #include "cli/kube/gpu_events.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -41,8 +42,8 @@ class EventPlanner {
       plan_cordon(gpu, reported);
     }
     if (desired_.is_complete) plan_removals();
-    std::ranges::stable_partition(events_, &GpuEvent::is_warning);
-    return std::move(events_);
+    std::ranges::move(others_, std::back_inserter(warnings_));
+    return std::move(warnings_);
   }
 
  private:
@@ -106,19 +107,20 @@ class EventPlanner {
            .uuid = uuid,
            .reason = "GPURemoved",
            .message =
-               fmt::format("the driver no longer lists {}{}{}", uuid, reported.rule ? ": " : "",
+               fmt::format("{} is no longer in this machine{}{}", uuid, reported.rule ? ": " : "",
                            reported.rule ? ended_text(*reported.rule) : "")});
     }
   }
 
   void add(GpuEvent event) {
     event.message = shortened(std::move(event.message), kMaxEventMessageBytes);
-    events_.push_back(std::move(event));
+    (event.is_warning() ? warnings_ : others_).push_back(std::move(event));
   }
 
   const Desired& desired_;
   const ReportedEvents& reported_;
-  std::vector<GpuEvent> events_;
+  std::vector<GpuEvent> warnings_;
+  std::vector<GpuEvent> others_;
 };
 
 }  // namespace

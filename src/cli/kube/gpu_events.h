@@ -29,9 +29,9 @@ inline constexpr Duration kEventWindow = std::chrono::hours(1);
 enum class EventKind : std::uint8_t {
   driver_down,  // the alert driver-down began
   driver_up,    // it ended, and the driver answers
-  bad,          // an alert quarantines a GPU, or another one does
-  good,         // no alert does any longer
-  removed,      // the driver no longer lists a GPU that was bad or cordoned
+  bad,          // an alert quarantines a GPU, or another alert takes over
+  good,         // no alert quarantines it any longer
+  removed,      // the daemon no longer lists a GPU that was bad or cordoned
   cordoned,
   uncordoned,
 };

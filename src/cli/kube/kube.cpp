@@ -8,11 +8,11 @@
 namespace gpuyard::cli {
 namespace kube {
 
-Result<gpuyard::kube::Client> open_client(const std::string& kubeconfig, Duration timeout) {
+Result<gpuyard::kube::Client> open_client(const std::string& kubeconfig) {
   auto server = kubeconfig.empty() ? gpuyard::kube::api_server_of_pod()
                                    : gpuyard::kube::read_kubeconfig(kubeconfig);
   if (!server) return std::move(server).error();
-  return gpuyard::kube::Client(*std::move(server), timeout);
+  return gpuyard::kube::Client(*std::move(server));
 }
 
 Error error_of(const gpuyard::kube::Answer& answer) {

@@ -118,7 +118,11 @@ std::string manifest_for(std::string_view text, std::string_view image,
   std::string made = fmt::format(
       "# gpuyard {} and its Kubernetes agent on every node with GPUs. Printed by\n"
       "#\n"
-      "#   gpuyard kube manifest --image {} --namespace {}\n",
+      "#   gpuyard kube manifest --image {} --namespace {}\n"
+      "#\n"
+      "# It needs Kubernetes 1.30 or newer. An older one has no admission policies: `kubectl "
+      "apply` then\n"
+      "# installs the agent without them, and the agent of a node could change every Node.\n",
       kVersion, image, name_space);
   const std::vector<LineStart> starts = replaced_starts(image, name_space);
   for (std::string_view rest = objects_of(text); !rest.empty();) {

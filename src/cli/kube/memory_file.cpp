@@ -47,6 +47,17 @@ struct SavedMemory {
 };
 BOOST_DESCRIBE_STRUCT(SavedMemory, (), (boot_id, memory))
 
+// Gives the members that an older version did not save the values of an empty memory.
+void add_new_members(boost::json::value& document) {
+  auto* const saved = document.if_object();
+  auto* const memory = saved != nullptr ? saved->if_contains("memory") : nullptr;
+  if (memory == nullptr || !memory->is_object()) return;
+  const auto empty = json::parse(json::to_json(Memory{}));
+  for (const auto& member : empty->get_object()) {
+    memory->get_object().emplace(member.key(), member.value());
+  }
+}
+
 }  // namespace
 
 std::string memory_text(const Memory& memory, std::string_view boot_id) {
@@ -54,10 +65,15 @@ std::string memory_text(const Memory& memory, std::string_view boot_id) {
 }
 
 Result<Memory> parse_memory(std::string_view text, std::string_view boot_id) {
-  auto saved = json::from_json<SavedMemory>(text, json::UnknownFields::ignore);
-  if (!saved) return std::move(saved).error();
-  if (saved->boot_id != boot_id) return Error{Errc::not_found, "saved in another boot"};
-  return std::move(saved->memory);
+  auto document = json::parse(text);
+  if (!document) return std::move(document).error();
+  add_new_members(*document);
+  SavedMemory saved;
+  const auto done =
+      json::read(*document, json::shape_of<SavedMemory>, &saved, json::UnknownFields::ignore);
+  if (!done) return done.error();
+  if (saved.boot_id != boot_id) return Error{Errc::not_found, "saved in another boot"};
+  return std::move(saved.memory);
 }
 
 MemoryFile::MemoryFile(std::string path)
@@ -83,7 +99,8 @@ bool MemoryFile::save() {
   const auto written = write();
   const std::string error = written ? "" : written.error().text();
   if (!error.empty() && error != error_) {
-    log::warning("{}; what an administrator deletes is made again after a restart", error);
+    log::warning("{}; after a restart the agent has forgotten what an administrator deleted",
+                 error);
   }
   error_ = error;
   return error_.empty();

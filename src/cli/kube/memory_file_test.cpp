@@ -51,12 +51,25 @@ TEST(KubeMemory, MemoryOfAnotherBootIsNotUsed) {
 }
 
 TEST(KubeMemory, MalformedMemoryIsRefused) {
-  for (const char* text : {"", "{}", "[]", R"({"boot_id":"b","memory":{}})"}) {
+  for (const char* text : {"", "{}", "[]", R"({"boot_id":"b"})", R"({"boot_id":"b","memory":[]})",
+                           R"({"memory":{}})"}) {
     EXPECT_FALSE(parse_memory(text, "b")) << text;
   }
   std::string text = memory_text(full_memory(), "b");
   text.replace(text.find("5000000000"), 10, R"("a moment")");
   EXPECT_FALSE(parse_memory(text, "b"));
+}
+
+TEST(KubeMemory, MemoryOfAnOlderVersionIsUsed) {
+  std::string text = memory_text(full_memory(), "b");
+  for (const char* member : {R"("reported":)", R"("plugin_restarts":)"}) {
+    text.replace(text.find(member) + 1, 1, "x");  // a member that nothing reads
+  }
+  const auto memory = parse_memory(text, "b");
+  ASSERT_TRUE(memory) << memory.error().text();
+  EXPECT_EQ(memory->deleted_rules, full_memory().deleted_rules);
+  EXPECT_EQ(memory->reported, ReportedEvents{});
+  EXPECT_TRUE(memory->plugin_restarts.empty());
 }
 
 class KubeMemoryFile : public testing::Test {

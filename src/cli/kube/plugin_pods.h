@@ -12,9 +12,10 @@
 
 namespace gpuyard::cli::kube {
 
-// The longest time that a restart of the plugin keeps the agent from its other work.
+// The timeout of each request, during which the agent does nothing else.
 inline constexpr Duration kPluginRequestTimeout = std::chrono::seconds(2);
-// Of a list. A second pod is enough to know that the label is not the plugin's alone.
+// The limit of a list. Two pods already show that the label is not the plugin's alone; the third
+// leaves room for one that is ending.
 inline constexpr unsigned kMaxPluginPods = 3;
 
 // What the pods of a device plugin have in common.

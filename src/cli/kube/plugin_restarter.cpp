@@ -28,12 +28,6 @@ std::set<std::string> healthy_ones(const protocol::GpuVerdicts& verdicts,
   return healthy;
 }
 
-// The server has not deleted the pod, and does not do so later.
-bool is_certain_refusal(Outcome outcome) {
-  return outcome != Outcome::unreachable && outcome != Outcome::server_error &&
-         outcome != Outcome::malformed;
-}
-
 // The pod that was listed is gone: there is nothing to report, and the next list has the new one.
 bool is_outdated(Outcome outcome) {
   return outcome == Outcome::absent || outcome == Outcome::conflict || outcome == Outcome::gone;
@@ -63,7 +57,8 @@ std::set<std::string> disagreeing_gpus(const protocol::Alerts& alerts) {
 
 std::string restart_obstacle(const protocol::GpuVerdicts& verdicts,
                              const std::set<std::string>& hidden) {
-  if (verdicts.driver_down) return "the driver is not available";
+  if (verdicts.driver_down || verdicts.driver_error) return "the driver is not available";
+  if (!lists_all_gpus(verdicts)) return "the daemon has no verdict on one of the GPUs";
   for (const protocol::GpuVerdict& gpu : verdicts.gpus) {
     std::string_view state;
     if (gpu.verdict == Verdict::bad) state = "bad";
@@ -98,7 +93,7 @@ Result<SeenPod> choose_plugin_pod(PodPage page, const PluginLabel& label, const 
   SeenPod& pod = page.pods.front();
   if (!pod.is_of_daemon_set) {
     return Error{Errc::conflict,
-                 fmt::format("pod {} belongs to no DaemonSet, so that no other would follow it",
+                 fmt::format("pod {} belongs to no DaemonSet, so nothing would create it again",
                              name_of_pod(pod))};
   }
   if (!pod.started_at || now - *pod.started_at < kMinPluginAge) {
@@ -123,14 +118,16 @@ void PluginRestarter::run_round(const protocol::GpuVerdicts* verdicts,
                                 const std::set<std::string>& hidden) {
   const auto target = std::exchange(target_, std::nullopt);
   if (verdicts == nullptr) return;
-  std::set<std::string> healthy = healthy_ones(*verdicts, hidden);
-  if (healthy.empty()) return settle();
+  // A plugin that offered a flapping GPU would get the Node tainted.
+  const auto counted = count_flapping_as_bad(*verdicts, file_.memory().flaps);
+  std::set<std::string> healthy = healthy_ones(counted, hidden);
+  if (healthy.empty()) return;
   const TimePoint now = environment_.now().boot;
   if ((!target && now < due_) || was_restarted_lately(now)) return;
   due_ = now + kRestartCheckInterval;
   if (!target) healthy = fetch_disagreeing(healthy);
   if (healthy.empty()) return;
-  if (std::string why = restart_obstacle(*verdicts, hidden); !why.empty()) {
+  if (std::string why = restart_obstacle(counted, hidden); !why.empty()) {
     return decline(std::move(why));
   }
   if (!target) return find_target(std::move(healthy));
@@ -161,7 +158,6 @@ std::set<std::string> PluginRestarter::fetch_disagreeing(const std::set<std::str
     return uuids;
   }
   std::ranges::set_intersection(*alerts, healthy, std::inserter(uuids, uuids.end()));
-  if (uuids.empty()) settle();
   return uuids;
 }
 
@@ -195,11 +191,9 @@ void PluginRestarter::restart(const Target& target) {
   const auto answer = pods_.remove(target.pod);
   if (answer.ok()) {
     settle();
-    log::info(
-        "deleted pod {} of node {} to restart the device plugin: the alert {} says that it "
-        "hides {}, though healthy",
-        name_of_pod(target.pod), node_, kPluginDisagreesRule, fmt::join(target.uuids, ", "));
-  } else if (!is_certain_refusal(answer.outcome)) {
+    log::info("deleted pod {} of node {} to restart the device plugin: the alert {} fires for {}",
+              name_of_pod(target.pod), node_, kPluginDisagreesRule, fmt::join(target.uuids, ", "));
+  } else if (may_be_carried_out(answer.outcome)) {
     log::warning("pod {} of node {} may have been deleted, to restart the device plugin: {}",
                  name_of_pod(target.pod), node_, answer.message);
   } else {
@@ -219,7 +213,7 @@ void PluginRestarter::fail(const gpuyard::kube::Answer& answer) {
   log::warning("{}; the device plugin is not restarted", request_error_);
 }
 
-// What follows is news again.
+// Forgets what was logged, so that the next failure is logged.
 void PluginRestarter::settle() {
   failures_ = 0;
   request_error_.clear();

@@ -223,8 +223,7 @@ TEST_F(KubePluginRestarter, AlertDeletesThePluginsPod) {
   EXPECT_THAT(pods_.removed, ElementsAre(pod_of_plugin()));
   EXPECT_THAT(CapturedLog::lines(),
               ElementsAre("INFO deleted pod gpu-operator/plugin-x7k2p of node n1 to restart the "
-                          "device plugin: the alert plugin-disagrees says that it hides GPU-0, "
-                          "though healthy"));
+                          "device plugin: the alert plugin-disagrees fires for GPU-0"));
 }
 
 // So that the daemon is read between the two requests.
@@ -291,7 +290,28 @@ TEST_F(KubePluginRestarter, GpuThatIsOfferedAgainStopsTheRestart) {
   EXPECT_THAT(pods_.removed, IsEmpty());
 }
 
-// A plugin that starts offers all GPUs, and notices no fault of before.
+// The Node would be tainted as soon as the plugin offers it.
+TEST_F(KubePluginRestarter, FlappingGpuIsNoReasonToRestart) {
+  file_->memory().flaps["GPU-0"].is_flapping = true;
+  pass(kMinute);
+  EXPECT_EQ(pods_.lists, 0);
+  file_->memory().flaps.clear();
+  pass(kMinute);
+  EXPECT_THAT(pods_.removed, SizeIs(1));
+}
+
+TEST_F(KubePluginRestarter, MissingVerdictStopsTheRestart) {
+  verdicts_.count = 3;
+  pass(kMinute);
+  verdicts_.count = 2;
+  verdicts_.driver_error = "NVML: driver not loaded";
+  pass(kMinute);
+  EXPECT_EQ(pods_.lists, 0);
+  EXPECT_EQ(count_lines("not restarted: the daemon has no verdict on one of the GPUs"), 1);
+  EXPECT_EQ(count_lines("not restarted: the driver is not available"), 1);
+}
+
+// A plugin that starts offers all GPUs, and notices no earlier fault.
 TEST_F(KubePluginRestarter, BadGpuBesideItStopsTheRestart) {
   verdicts_.gpus[1].verdict = Verdict::bad;
   pass(kMinute);

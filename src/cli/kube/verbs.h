@@ -17,8 +17,7 @@ int print_manifest(const KubeVerb&);
 int withdraw(const KubeVerb&);
 
 // Of the cluster that a kubeconfig names, or, without one, of the pod's own.
-Result<gpuyard::kube::Client> open_client(const std::string& kubeconfig,
-                                          Duration timeout = gpuyard::kube::kRequestTimeout);
+Result<gpuyard::kube::Client> open_client(const std::string& kubeconfig);
 
 // REQUIRES: the answer is not ok.
 Error error_of(const gpuyard::kube::Answer&);

@@ -70,6 +70,11 @@ StatusObject status_of(const std::string& body) {
 
 }  // namespace
 
+bool may_be_carried_out(Outcome outcome) {
+  return outcome == Outcome::ok || outcome == Outcome::unreachable ||
+         outcome == Outcome::server_error || outcome == Outcome::malformed;
+}
+
 Answer unreachable_answer(std::string why) {
   return {.outcome = Outcome::unreachable, .message = std::move(why)};
 }

@@ -1,4 +1,4 @@
-// The result of one request to a Kubernetes API server, told apart by how a caller reacts.
+// The result of one request to a Kubernetes API server, distinguished by how a caller reacts.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +41,9 @@ struct Answer {
 
   bool ok() const { return outcome == Outcome::ok; }
 };
+
+// Whether a request with this outcome may have been carried out, now or a moment later.
+bool may_be_carried_out(Outcome);
 
 // An answer without an answer: `why` is for people.
 Answer unreachable_answer(std::string why);
