@@ -144,7 +144,7 @@ TEST_F(KubeEvents, RemovedGpuEndsItsAlert) {
   EXPECT_THAT(next(), IsEmpty()) << "the list lacks GPUs";
   desired_.is_complete = true;
   EXPECT_THAT(next(), ElementsAre("Normal GPURemoved"));
-  EXPECT_EQ(last_[0].message, "the driver no longer lists GPU-b: the alert xid-fatal has ended");
+  EXPECT_EQ(last_[0].message, "GPU-b is no longer in this machine: the alert xid-fatal has ended");
   EXPECT_EQ(reported_, ReportedEvents{});
 }
 

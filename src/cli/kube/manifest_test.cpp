@@ -58,7 +58,7 @@ TEST(KubeManifest, HeadHasVersionAndCommandButNoAdviceToEdit) {
   EXPECT_THAT(made, StartsWith(fmt::format("# gpuyard {} ", kVersion)));
   const std::string command =
       fmt::format("gpuyard kube manifest --image {} --namespace team-a", kImage);
-  EXPECT_THAT(made, HasSubstr("\n#   " + command + "\n---\n"));
+  EXPECT_THAT(made, HasSubstr("\n#   " + command + "\n#\n# It needs Kubernetes 1.30"));
   EXPECT_THAT(made, Not(HasSubstr("Set your registry")));
   EXPECT_THAT(made, Not(HasSubstr("render.sh")));
 }
