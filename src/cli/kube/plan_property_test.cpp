@@ -4,8 +4,6 @@
 //
 // GPUYARD_CASES=100 runs 100 times as many cases; RC_PARAMS="seed=..." repeats a run.
 #include <algorithm>
-#include <cstdlib>
-#include <iostream>
 #include <map>
 #include <set>
 #include <string>
@@ -16,6 +14,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include "base/property_for_tests.h"
 #include "cli/kube/api_server_for_tests.h"
 #include "cli/kube/plan.h"
 
@@ -619,23 +618,11 @@ rc::Gen<Batch> any_batch() {
 }
 
 void hold_plan(NodeTaintPolicy policy) {
-  auto params = rc::detail::configuration().testParams;
-  const char* times = std::getenv("GPUYARD_CASES");
-  params.maxSuccess =
-      kCasesOfPlan *
-      std::max(1, times != nullptr ? static_cast<int>(std::strtol(times, nullptr, 10)) : 1);
-  const auto result = rc::detail::checkTestable(
-      [&] {
-        Cluster cluster(static_cast<DeviceEffect>(*rc::gen::inRange(0, 3)), policy);
-        const auto batches = *rc::gen::container<std::vector<Batch>>(any_batch());
-        for (const Batch& batch : batches) cluster.run(batch);
-      },
-      rc::detail::TestMetadata{}, params);
-  std::cout << params.maxSuccess << " cases, seed " << params.seed << "\n";
-  if (!result.template is<rc::detail::SuccessResult>()) {
-    rc::detail::printResultMessage(result, std::cout);
-    FAIL() << "seed " << params.seed;
-  }
+  check_property(fewer_if_sanitized(kCasesOfPlan), [&] {
+    Cluster cluster(static_cast<DeviceEffect>(*rc::gen::inRange(0, 3)), policy);
+    const auto batches = *rc::gen::container<std::vector<Batch>>(any_batch());
+    for (const Batch& batch : batches) cluster.run(batch);
+  });
 }
 
 TEST(KubePlanProperty, NeededTaintKeepsInvariants) {

@@ -2,8 +2,6 @@
 // none on one list alone, and once it is quiet the daemon has a lease for each pod with GPUs.
 //
 // GPUYARD_CASES=100 runs 100 times as many cases; RC_PARAMS="seed=..." repeats a run.
-#include <cstdlib>
-#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +11,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include "base/property_for_tests.h"
 #include "cli/kube/pod_views_for_tests.h"
 
 namespace gpuyard::cli::kube {
@@ -222,25 +221,13 @@ rc::Gen<PodStep> any_pod_step() {
 }
 
 void hold_reports(bool has_own_pod) {
-  auto params = rc::detail::configuration().testParams;
-  const char* times = std::getenv("GPUYARD_CASES");
-  params.maxSuccess =
-      kCasesOfPods *
-      std::max(1, times != nullptr ? static_cast<int>(std::strtol(times, nullptr, 10)) : 1);
-  const auto result = rc::detail::checkTestable(
-      [&] {
-        PodNode node(has_own_pod);
-        for (const PodStep& step : *rc::gen::container<std::vector<PodStep>>(any_pod_step())) {
-          node.happen(step);
-        }
-        node.settle();
-      },
-      rc::detail::TestMetadata{}, params);
-  std::cout << params.maxSuccess << " cases, seed " << params.seed << "\n";
-  if (!result.template is<rc::detail::SuccessResult>()) {
-    rc::detail::printResultMessage(result, std::cout);
-    FAIL() << "seed " << params.seed;
-  }
+  check_property(fewer_if_sanitized(kCasesOfPods), [&] {
+    PodNode node(has_own_pod);
+    for (const PodStep& step : *rc::gen::container<std::vector<PodStep>>(any_pod_step())) {
+      node.happen(step);
+    }
+    node.settle();
+  });
 }
 
 TEST(KubePodReporterProperty, PodsOfAgentInPodKeepInvariants) {

@@ -4,13 +4,13 @@
 //
 // GPUYARD_CASES=100 runs 100 times as many cases; RC_PARAMS="seed=..." repeats a run.
 #include <array>
-#include <cstdlib>
 #include <set>
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 #include <rapidcheck/state.h>
 
+#include "base/property_for_tests.h"
 #include "core/lease/scheduler.h"
 #include "core/lease/scheduler_fixture_for_tests.h"
 #include "core/lease/scheduler_judge_for_tests.h"
@@ -273,23 +273,11 @@ const auto kAnything =
                                       Release, Release, Release, Pass, Crash>();
 
 void hold(const Fairness& fairness) {
-  auto params = rc::detail::configuration().testParams;
-  const char* times = std::getenv("GPUYARD_CASES");
-  params.maxSuccess =
-      kCases *
-      std::max(1, times != nullptr ? static_cast<int>(std::strtol(times, nullptr, 10)) : 1);
-  const auto result = rc::detail::checkTestable(
-      [&] {
-        Node node(fairness);
-        for (int i = 0; i < 3; ++i) (void)*node.scheduler.add(gpu_named(std::to_string(i)));
-        rc::state::check(Nothing{}, node, kAnything);
-      },
-      rc::detail::TestMetadata{}, params);
-  std::cout << params.maxSuccess << " cases, seed " << params.seed << "\n";
-  if (!result.template is<rc::detail::SuccessResult>()) {
-    rc::detail::printResultMessage(result, std::cout);
-    FAIL() << "seed " << params.seed;
-  }
+  check_property(kCases, [&] {
+    Node node(fairness);
+    for (int i = 0; i < 3; ++i) (void)*node.scheduler.add(gpu_named(std::to_string(i)));
+    rc::state::check(Nothing{}, node, kAnything);
+  });
 }
 
 TEST(SchedulerProperty, BackfillKeepsItsRules) {
