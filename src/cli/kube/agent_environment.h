@@ -1,4 +1,4 @@
-// What the parts of the agent take from the machine, and a test replaces.
+// The clock and the random numbers of the agent, which a test replaces.
 #pragma once
 
 #include <functional>

@@ -18,7 +18,7 @@
 
 namespace gpuyard::cli::kube {
 
-// What the API events.k8s.io accepts, in bytes.
+// The limits of the API events.k8s.io, in bytes.
 inline constexpr std::size_t kMaxEventMessageBytes = 1024;
 inline constexpr std::size_t kMaxEventReasonBytes = 128;
 
@@ -61,7 +61,7 @@ struct ReportedGpu {
   friend bool operator==(const ReportedGpu&, const ReportedGpu&) = default;
 };
 
-// What the Events say that were written last. Empty: all is well.
+// The state that the last Events report. Empty: no GPU is bad or cordoned.
 struct ReportedEvents {
   std::string node_uid = {};  // of the Node that they are about
   bool driver_down = false;

@@ -1,4 +1,4 @@
-// What the agent remembers, and the file that its next start within the same boot reads it from.
+// The agent's memory, and the file from which the next agent of the same boot reads it.
 #pragma once
 
 #include <string>

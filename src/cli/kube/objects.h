@@ -14,7 +14,7 @@
 namespace gpuyard::cli::kube {
 
 inline constexpr std::string_view kNodeLabel = "gpuyard.io/node";
-// That of the Events about objects without a namespace, such as Nodes.
+// The namespace of Events about objects that have none, such as Nodes.
 inline constexpr std::string_view kEventNamespace = "default";
 
 // Errc::invalid: the text is no Node, or has no name or uid. `condition_type`: of ours.

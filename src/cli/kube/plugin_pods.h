@@ -18,7 +18,7 @@ inline constexpr Duration kPluginRequestTimeout = std::chrono::seconds(2);
 // leaves room for one that is ending.
 inline constexpr unsigned kMaxPluginPods = 3;
 
-// What the pods of a device plugin have in common.
+// The namespace of a device plugin's pods and the label that all of them have.
 struct PluginLabel {
   std::string namespace_name;
   std::string key;
