@@ -201,7 +201,7 @@ def test_hanging_and_killed_api_server_delays_but_loses_nothing(cluster, node):
         wait_until(lambda: "next attempt" in node.log(), "the agent to find no server")
     node.wait_for_rules({})
     node.wait_for_condition("True")
-    assert "the cluster is up to date again" in node.log()
+    wait_until(lambda: "the cluster is up to date again" in node.log(), "the agent to log that its writes succeed again")
 
 
 def test_silent_daemon_makes_the_condition_unknown_and_clears_nothing(node):
