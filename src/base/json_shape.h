@@ -41,11 +41,9 @@ template <class T>
   requires requires { about_fields(std::type_identity<T>{}); }
 inline constexpr auto about<T> = about_fields(std::type_identity<T>{});
 
-// True if other schemas refer to this record's schema by name; specialise it beside the struct.
+// True if other schemas refer to this record's schema by name: GPUYARD_SCHEMA.
 template <class T>
 inline constexpr bool has_schema = false;
-template <class T, class... Others>
-concept OneOf = (std::is_same_v<T, Others> || ...);
 
 // The name of a type without its namespaces.
 template <class T>
@@ -139,7 +137,14 @@ template <class T>
 constexpr Shape make_shape();
 
 template <class T>
-inline constexpr Shape shape_of = make_shape<T>();
+struct ShapeOf {
+  static const Shape value;
+};
+template <class T>
+constinit const Shape ShapeOf<T>::value = make_shape<T>();
+
+template <class T>
+inline constexpr const Shape& shape_of = ShapeOf<T>::value;
 
 // Appends the value as JSON. `from` points to a value of the type that has this shape.
 void put(std::string& out, const Shape&, const void* from);
@@ -335,3 +340,19 @@ constexpr Shape make_shape() {
 }
 
 }  // namespace gpuyard::json
+
+// Compiles the shape of a record once instead of in every source that reads or writes it: place it
+// in namespace gpuyard::json below the structs, in their order. The source that the shapes are
+// compiled in defines GPUYARD_SHAPES_HERE before its first include, and is no part of a unity
+// build.
+#ifdef GPUYARD_SHAPES_HERE
+#define GPUYARD_SHAPE(T) template struct ShapeOf<T>
+#else
+#define GPUYARD_SHAPE(T) extern template struct ShapeOf<T>
+#endif
+
+// The same for a record with a schema of its own.
+#define GPUYARD_SCHEMA(T)                     \
+  template <>                                 \
+  inline constexpr bool has_schema<T> = true; \
+  GPUYARD_SHAPE(T)

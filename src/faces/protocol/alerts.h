@@ -276,13 +276,23 @@ BOOST_DESCRIBE_STRUCT(SinkTests, (), (schema, simulated, sinks))
 
 namespace gpuyard::json {
 
-template <
-    OneOf<protocol::AlertGpu, protocol::Acknowledgement, protocol::Alert, protocol::PendingAlert,
-          protocol::Alerts, protocol::AlertHistory, protocol::AcknowledgeRequest,
-          protocol::AlertAnswer, protocol::SilenceRequest, protocol::Silence, protocol::Silences,
-          protocol::Rule, protocol::Rules, protocol::Sink, protocol::Sinks,
-          protocol::SinkTestRequest, protocol::SinkTest, protocol::SinkTests>
-        T>
-inline constexpr bool has_schema<T> = true;
+GPUYARD_SCHEMA(protocol::AlertGpu);
+GPUYARD_SCHEMA(protocol::Acknowledgement);
+GPUYARD_SCHEMA(protocol::Alert);
+GPUYARD_SCHEMA(protocol::PendingAlert);
+GPUYARD_SCHEMA(protocol::Alerts);
+GPUYARD_SCHEMA(protocol::AlertHistory);
+GPUYARD_SCHEMA(protocol::AcknowledgeRequest);
+GPUYARD_SCHEMA(protocol::AlertAnswer);
+GPUYARD_SCHEMA(protocol::SilenceRequest);
+GPUYARD_SCHEMA(protocol::Silence);
+GPUYARD_SCHEMA(protocol::Silences);
+GPUYARD_SCHEMA(protocol::Rule);
+GPUYARD_SCHEMA(protocol::Rules);
+GPUYARD_SCHEMA(protocol::Sink);
+GPUYARD_SCHEMA(protocol::Sinks);
+GPUYARD_SCHEMA(protocol::SinkTestRequest);
+GPUYARD_SCHEMA(protocol::SinkTest);
+GPUYARD_SCHEMA(protocol::SinkTests);
 
 }  // namespace gpuyard::json

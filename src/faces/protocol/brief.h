@@ -139,9 +139,10 @@ GPUYARD_ABOUT(FreeGpus,
 
 namespace gpuyard::json {
 
-template <OneOf<protocol::BriefModel, protocol::BriefGpus, protocol::Brief, protocol::FreeGpu,
-                protocol::FreeGpus>
-              T>
-inline constexpr bool has_schema<T> = true;
+GPUYARD_SCHEMA(protocol::BriefModel);
+GPUYARD_SCHEMA(protocol::BriefGpus);
+GPUYARD_SCHEMA(protocol::Brief);
+GPUYARD_SCHEMA(protocol::FreeGpu);
+GPUYARD_SCHEMA(protocol::FreeGpus);
 
 }  // namespace gpuyard::json

@@ -282,12 +282,20 @@ template <>
 inline constexpr std::string_view schema_name<protocol::SettingView> = "Setting";
 template <>
 inline constexpr std::string_view schema_name<protocol::SettingClaimView> = "Claim";
-template <OneOf<protocol::PowerLimitRequest, protocol::LockedClocksRequest, protocol::EnableRequest,
-                protocol::ComputeModeRequest, protocol::ClearEccRequest, protocol::ChangeOptions,
-                protocol::ChangeResult, protocol::ChangeResults, protocol::ManagedSetting,
-                protocol::ManagedGpu, protocol::Management, protocol::Operation,
-                protocol::Operations, protocol::AuditLine, protocol::Audit>
-              T>
-inline constexpr bool has_schema<T> = true;
+GPUYARD_SCHEMA(protocol::ChangeOptions);
+GPUYARD_SCHEMA(protocol::PowerLimitRequest);
+GPUYARD_SCHEMA(protocol::LockedClocksRequest);
+GPUYARD_SCHEMA(protocol::EnableRequest);
+GPUYARD_SCHEMA(protocol::ComputeModeRequest);
+GPUYARD_SCHEMA(protocol::ClearEccRequest);
+GPUYARD_SCHEMA(protocol::ChangeResult);
+GPUYARD_SCHEMA(protocol::ChangeResults);
+GPUYARD_SCHEMA(protocol::ManagedSetting);
+GPUYARD_SCHEMA(protocol::ManagedGpu);
+GPUYARD_SCHEMA(protocol::Management);
+GPUYARD_SCHEMA(protocol::Operation);
+GPUYARD_SCHEMA(protocol::Operations);
+GPUYARD_SCHEMA(protocol::AuditLine);
+GPUYARD_SCHEMA(protocol::Audit);
 
 }  // namespace gpuyard::json

@@ -220,10 +220,14 @@ Result<energy::WindowRequest> window_request_of(const EnergyWindowRequest&, uid_
 
 namespace gpuyard::json {
 
-template <OneOf<protocol::Estimate, protocol::EnergyEpoch, protocol::EnergyAccounts,
-                protocol::GpuEnergy, protocol::EnergyReport, protocol::EnergyWindowRequest,
-                protocol::WindowGpu, protocol::EnergyWindow, protocol::EnergyWindows>
-              T>
-inline constexpr bool has_schema<T> = true;
+GPUYARD_SCHEMA(protocol::Estimate);
+GPUYARD_SCHEMA(protocol::EnergyEpoch);
+GPUYARD_SCHEMA(protocol::EnergyAccounts);
+GPUYARD_SCHEMA(protocol::GpuEnergy);
+GPUYARD_SCHEMA(protocol::EnergyReport);
+GPUYARD_SCHEMA(protocol::EnergyWindowRequest);
+GPUYARD_SCHEMA(protocol::WindowGpu);
+GPUYARD_SCHEMA(protocol::EnergyWindow);
+GPUYARD_SCHEMA(protocol::EnergyWindows);
 
 }  // namespace gpuyard::json

@@ -248,10 +248,16 @@ GPUYARD_ABOUT(PowerSample, {"t_ms", "When the driver was read, in milliseconds s
 
 namespace gpuyard::json {
 
-template <OneOf<protocol::BottleneckChange, protocol::ColumnsDevice, protocol::ColumnsResync,
-                protocol::GpuEvent, protocol::GpuSummary, protocol::SnapshotSummary,
-                protocol::PowerSample>
-              T>
-inline constexpr bool has_schema<T> = true;
+GPUYARD_SCHEMA(protocol::GpuEvent);
+GPUYARD_SCHEMA(protocol::GpuSummary);
+GPUYARD_SCHEMA(protocol::SnapshotSummary);
+GPUYARD_SCHEMA(protocol::BottleneckChange);
+GPUYARD_SHAPE(protocol::SummarySample);
+GPUYARD_SHAPE(protocol::FullSample);
+GPUYARD_SHAPE(protocol::SummaryResync);
+GPUYARD_SHAPE(protocol::FullResync);
+GPUYARD_SCHEMA(protocol::ColumnsDevice);
+GPUYARD_SCHEMA(protocol::ColumnsResync);
+GPUYARD_SCHEMA(protocol::PowerSample);
 
 }  // namespace gpuyard::json

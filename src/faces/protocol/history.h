@@ -308,11 +308,16 @@ GPUYARD_ABOUT(Bottlenecks, {"seconds", "Length of the range."},
 
 namespace gpuyard::json {
 
-template <OneOf<protocol::BottleneckSpan, protocol::CauseShare, protocol::GpuBottlenecks,
-                protocol::Bottlenecks, protocol::ProcessSpan, protocol::ProcessSpans,
-                protocol::HistoryColumns, protocol::HistoryColumn, protocol::History,
-                protocol::HistorySummary, protocol::HistoryPoint>
-              T>
-inline constexpr bool has_schema<T> = true;
+GPUYARD_SCHEMA(protocol::HistoryPoint);
+GPUYARD_SCHEMA(protocol::HistorySummary);
+GPUYARD_SCHEMA(protocol::History);
+GPUYARD_SCHEMA(protocol::HistoryColumn);
+GPUYARD_SCHEMA(protocol::HistoryColumns);
+GPUYARD_SCHEMA(protocol::ProcessSpan);
+GPUYARD_SCHEMA(protocol::ProcessSpans);
+GPUYARD_SCHEMA(protocol::BottleneckSpan);
+GPUYARD_SCHEMA(protocol::CauseShare);
+GPUYARD_SCHEMA(protocol::GpuBottlenecks);
+GPUYARD_SCHEMA(protocol::Bottlenecks);
 
 }  // namespace gpuyard::json

@@ -426,14 +426,27 @@ template <>
 inline constexpr std::string_view schema_name<protocol::UnleasedProcess> = "Squatter";
 template <>
 inline constexpr std::string_view schema_name<protocol::Queue> = "LeaseQueue";
-template <OneOf<protocol::LeaseRequest, protocol::LeasedGpu, protocol::QueuePosition,
-                protocol::LeaseUsage, protocol::Lease, protocol::LeaseAnswer, protocol::Leases,
-                protocol::UnleasedProcess, protocol::ReleaseAnswer, protocol::UnsignalledProcesses,
-                protocol::UnsignalledProcess, protocol::RenewRequest, protocol::MemberRequest,
-                protocol::AdoptRequest, protocol::CordonRequest, protocol::CordonResult,
-                protocol::PooledGpu, protocol::WithheldGpu, protocol::Load, protocol::UsageRow,
-                protocol::Usage>
-              T>
-inline constexpr bool has_schema<T> = true;
+GPUYARD_SCHEMA(protocol::LeaseRequest);
+GPUYARD_SCHEMA(protocol::LeasedGpu);
+GPUYARD_SCHEMA(protocol::QueuePosition);
+GPUYARD_SCHEMA(protocol::LeaseUsage);
+GPUYARD_SCHEMA(protocol::Lease);
+GPUYARD_SCHEMA(protocol::LeaseAnswer);
+GPUYARD_SCHEMA(protocol::Leases);
+GPUYARD_SCHEMA(protocol::UnleasedProcess);
+GPUYARD_SCHEMA(protocol::WithheldGpu);
+GPUYARD_SHAPE(protocol::Queue);
+GPUYARD_SCHEMA(protocol::UnsignalledProcess);
+GPUYARD_SCHEMA(protocol::UnsignalledProcesses);
+GPUYARD_SCHEMA(protocol::ReleaseAnswer);
+GPUYARD_SCHEMA(protocol::RenewRequest);
+GPUYARD_SCHEMA(protocol::MemberRequest);
+GPUYARD_SCHEMA(protocol::AdoptRequest);
+GPUYARD_SCHEMA(protocol::CordonRequest);
+GPUYARD_SCHEMA(protocol::CordonResult);
+GPUYARD_SCHEMA(protocol::PooledGpu);
+GPUYARD_SCHEMA(protocol::Load);
+GPUYARD_SCHEMA(protocol::UsageRow);
+GPUYARD_SCHEMA(protocol::Usage);
 
 }  // namespace gpuyard::json

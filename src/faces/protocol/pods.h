@@ -150,9 +150,11 @@ inline constexpr Route<NoParams, DevicePlugin, DevicePluginReport> kReportDevice
 
 namespace gpuyard::json {
 
-template <OneOf<protocol::Pod, protocol::Pods, protocol::PodRequest, protocol::PodStarted,
-                protocol::DevicePluginReport, protocol::DevicePlugin>
-              T>
-inline constexpr bool has_schema<T> = true;
+GPUYARD_SCHEMA(protocol::Pod);
+GPUYARD_SCHEMA(protocol::Pods);
+GPUYARD_SCHEMA(protocol::PodRequest);
+GPUYARD_SCHEMA(protocol::PodStarted);
+GPUYARD_SCHEMA(protocol::DevicePluginReport);
+GPUYARD_SCHEMA(protocol::DevicePlugin);
 
 }  // namespace gpuyard::json

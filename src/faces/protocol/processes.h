@@ -95,7 +95,7 @@ ProcessWithArguments process_with_arguments(const GpuProcess&, const ProcessDire
 
 namespace gpuyard::json {
 
-template <OneOf<protocol::Process, protocol::ProcessWithArguments> T>
-inline constexpr bool has_schema<T> = true;
+GPUYARD_SCHEMA(protocol::Process);
+GPUYARD_SCHEMA(protocol::ProcessWithArguments);
 
 }  // namespace gpuyard::json

@@ -229,10 +229,16 @@ Readiness readiness_of(const gpuyard::Snapshot&);
 
 namespace gpuyard::json {
 
-template <OneOf<gpuyard::Bottleneck, protocol::GPUDevice, protocol::GPUDevicesResponse,
-                protocol::DriverInfo, protocol::Device, protocol::Past, protocol::DeviceProcesses,
-                protocol::XidErrors, protocol::Snapshot, protocol::Health, protocol::Readiness>
-              T>
-inline constexpr bool has_schema<T> = true;
+GPUYARD_SCHEMA(gpuyard::Bottleneck);
+GPUYARD_SCHEMA(protocol::GPUDevice);
+GPUYARD_SCHEMA(protocol::GPUDevicesResponse);
+GPUYARD_SCHEMA(protocol::DriverInfo);
+GPUYARD_SCHEMA(protocol::XidErrors);
+GPUYARD_SCHEMA(protocol::Device);
+GPUYARD_SCHEMA(protocol::Past);
+GPUYARD_SCHEMA(protocol::Snapshot);
+GPUYARD_SCHEMA(protocol::DeviceProcesses);
+GPUYARD_SCHEMA(protocol::Health);
+GPUYARD_SCHEMA(protocol::Readiness);
 
 }  // namespace gpuyard::json

@@ -158,9 +158,11 @@ inline constexpr Route<JobName, LeaseAnswer> kEndJob{job_route(
 
 namespace gpuyard::json {
 
-template <OneOf<protocol::SlurmGpu, protocol::SlurmJob, protocol::SlurmNode, protocol::SlurmCheck,
-                protocol::SlurmJobRequest, protocol::SlurmJobStarted>
-              T>
-inline constexpr bool has_schema<T> = true;
+GPUYARD_SCHEMA(protocol::SlurmGpu);
+GPUYARD_SCHEMA(protocol::SlurmJob);
+GPUYARD_SCHEMA(protocol::SlurmNode);
+GPUYARD_SCHEMA(protocol::SlurmCheck);
+GPUYARD_SCHEMA(protocol::SlurmJobRequest);
+GPUYARD_SCHEMA(protocol::SlurmJobStarted);
 
 }  // namespace gpuyard::json

@@ -111,7 +111,9 @@ GPUYARD_ABOUT(TokenOwner, {"uid", "Owner of the tokens.", 0, 4294967295.0})
 
 namespace gpuyard::json {
 
-template <OneOf<protocol::TokenRequest, protocol::Token, protocol::Tokens, protocol::NewToken> T>
-inline constexpr bool has_schema<T> = true;
+GPUYARD_SCHEMA(protocol::TokenRequest);
+GPUYARD_SCHEMA(protocol::Token);
+GPUYARD_SCHEMA(protocol::Tokens);
+GPUYARD_SCHEMA(protocol::NewToken);
 
 }  // namespace gpuyard::json

@@ -57,7 +57,7 @@ inline constexpr Route<NoParams, GpuVerdicts> kVerdict{
 
 namespace gpuyard::json {
 
-template <OneOf<protocol::GpuVerdict, protocol::GpuVerdicts> T>
-inline constexpr bool has_schema<T> = true;
+GPUYARD_SCHEMA(protocol::GpuVerdict);
+GPUYARD_SCHEMA(protocol::GpuVerdicts);
 
 }  // namespace gpuyard::json
