@@ -30,32 +30,41 @@ std::string upper_case(std::string text) {
 
 }  // namespace
 
-// An option: what help says of it, its rules, and what CLI11 reads of it.
+// Adds an option with these names to CLI11's verb.
+using AddToParser = std::function<CLI::Option*(CLI::App&, const std::string& names)>;
+
+// An option: what help says of it, its rules, and what CLI11 reads of it. CLI11 gets the options of
+// the verbs that are given, and no others: those of all cost most of the program's start.
 struct OptionRecord {
   OptionText text;
   std::vector<const OptionRecord*> needs = {};
   std::vector<const OptionRecord*> excludes = {};
   // -h and --version, which are answered before CLI11 reads the words, have none.
-  CLI::Option* parsed = nullptr;
-  std::string parsed_name = {};  // "--num-gpus", as CLI11 knows it
-  std::string argument = {};     // of an argument: its name in the source
+  AddToParser add_to_parser = {};
+  std::vector<std::function<void(CLI::Option&)>> rules = {};  // of CLI11, in their order
+  bool takes_many = false;
+  CLI::Option* parsed = nullptr;  // once its verb is given
+  std::string parsed_name = {};   // "--num-gpus", as CLI11 knows it
+  std::string argument = {};      // of an argument: its name in the source
 
   bool is(const std::string& name) const {
     return std::ranges::count(text.names, name) != 0 || std::ranges::count(text.former, name) != 0;
   }
+  // It may be given more than once.
+  void take_many() {
+    takes_many = true;
+    rules.push_back(
+        [argument = text.argument](CLI::Option& option) { option.allow_extra_args(argument); });
+  }
+  bool answers() const { return !add_to_parser; }
   bool given() const { return parsed != nullptr && parsed->count() > 0; }
 };
 
 // A verb, or the program: as OptionRecord. Deques, because handles point to what they hold.
 class Command {
  public:
-  Command(CLI::App* parser, VerbText words) : app(parser), text(std::move(words)) {
+  explicit Command(VerbText words) : text(std::move(words)) {
     add("-h,--help", "Print help", kGlobalOptions);
-  }
-  // The program, which owns the CLI11 objects of all verbs.
-  Command(std::unique_ptr<CLI::App> parser, VerbText words)
-      : Command(parser.get(), std::move(words)) {
-    owned_ = std::move(parser);
   }
 
   // `names` are as those of Options::option().
@@ -81,22 +90,34 @@ class Command {
     return found != options.end() ? &*found : nullptr;
   }
 
-  const Command* verb_called(const std::string& name) const {
+  Command* verb_called(const std::string& name) {
     const auto found = std::ranges::find_if(verbs, [&](const Command& verb) {
       return verb.text.name == name || std::ranges::count(verb.text.former, name) != 0;
     });
     return found != verbs.end() ? &*found : nullptr;
   }
 
-  CLI::App* app;
+  // Adds its options to CLI11's verb.
+  void add_to(CLI::App& app) {
+    if (on_given) app.callback(on_given);
+    for (OptionRecord& option : options) {
+      if (option.answers()) continue;
+      // Of an argument, for names of earlier versions, which WordReader replaces. Users cannot
+      // write it.
+      const std::string name =
+          option.text.argument ? option.argument + "," + option.parsed_name : option.parsed_name;
+      option.parsed = option.add_to_parser(app, name);
+      for (const auto& rule : option.rules) rule(*option.parsed);
+    }
+  }
+
   VerbText text;  // without its options and verbs
   std::deque<OptionRecord> options;
   std::deque<Command> verbs;
   std::vector<const OptionRecord*> alternatives;  // of which one must be given
   std::optional<int> usage_exit_code;
-
- private:
-  std::unique_ptr<CLI::App> owned_;
+  std::function<void()> on_given;
+  bool given = false;
 };
 
 namespace {
@@ -114,12 +135,21 @@ std::string with_home(const OptionText& option, const std::string& value) {
 
 // Changes a value's text before it is read. CLI11's own transform adds a text to the help.
 template <class Change>
-CLI::Option* transform(CLI::Option* option, Change&& change) {
+CLI::Validator changing(Change&& change) {
   const auto changed = [change = std::forward<Change>(change)](std::string& text) {
     change(text);
     return std::string();
   };
-  return option->transform(CLI::Validator(changed, "", ""));
+  return {changed, "", ""};
+}
+
+void add_check(OptionRecord& option, CLI::Validator check) {
+  option.rules.push_back([check = std::move(check)](CLI::Option& parsed) { parsed.check(check); });
+}
+
+void add_transform(OptionRecord& option, CLI::Validator change) {
+  option.rules.push_back(
+      [change = std::move(change)](CLI::Option& parsed) { parsed.transform(change); });
 }
 
 // Checks as CLI11's rule does, with an error text of our own.
@@ -139,10 +169,10 @@ std::string name_of(const OptionRecord& option) {
 
 // The verbs that were given, from the program on.
 struct VerbChain {
-  std::vector<const Command*> commands;
+  std::vector<Command*> commands;
 
-  const Command& verb() const { return *commands.back(); }
-  const Command& program() const { return *commands.front(); }
+  Command& verb() const { return *commands.back(); }
+  Command& program() const { return *commands.front(); }
   std::vector<std::string> below_program() const {
     std::vector<std::string> names;
     for (const Command* verb : std::span(commands).subspan(1)) names.push_back(verb->text.name);
@@ -156,6 +186,14 @@ struct VerbChain {
   Error usage_error(std::string message) const {
     return {Errc::invalid, std::move(message), "", path() + " --help"};
   }
+  void add_to(CLI::App& program_parser) const {
+    CLI::App* app = &program_parser;
+    for (Command* command : commands) {
+      if (command != commands.front()) app = app->add_subcommand(command->text.name);
+      command->given = true;
+      command->add_to(*app);
+    }
+  }
 };
 
 // Reads the words up to a lone -- as CLI11 will, and finds the first that is wrong. CLI11 takes the
@@ -164,7 +202,7 @@ struct VerbChain {
 // versions, which CLI11 does not know.
 class WordReader {
  public:
-  WordReader(const Command& program, const std::vector<std::string>& words)
+  WordReader(Command& program, const std::vector<std::string>& words)
       : words_(words),
         own_words_(static_cast<std::size_t>(std::ranges::find(words, "--") - words.begin())),
         chain_{{&program}} {}
@@ -291,7 +329,7 @@ class WordReader {
   void read_word(const std::string& word) {
     const bool number = word.size() > 1 && word[1] >= '0' && word[1] <= '9';
     if (word.size() > 1 && word.starts_with('-') && !number) return read_option(word);
-    if (const Command* const below = chain_.verb().verb_called(word)) {
+    if (Command* const below = chain_.verb().verb_called(word)) {
       chain_.commands.push_back(below);
       read_.push_back(below->text.name);
     } else {
@@ -331,7 +369,7 @@ class WordReader {
     const bool again = !names_.try_emplace(option, name).second;
     std::string value = word.substr(std::min(name_end + (is_long ? 1 : 0), word.size()));
     if (option->text.metavar.empty()) return read_flag(*option, word, value, again);
-    if (again && option->parsed != nullptr && option->parsed->get_items_expected_max() == 1) {
+    if (again && !option->takes_many) {
       return record_error(name + ": given more than once");
     }
     if (name_end == word.size()) {
@@ -346,11 +384,11 @@ class WordReader {
 
   void read_flag(const OptionRecord& flag, const std::string& word, const std::string& value,
                  bool again) {
-    if (flag.parsed == nullptr && answer_ == nullptr) answer_ = &flag;
+    if (flag.answers() && answer_ == nullptr) answer_ = &flag;
     const bool is_long = word.starts_with("--");
     if (is_long && word.ends_with('=')) return record_error(names_[&flag] + ": the value is empty");
     if (is_long && !value.empty()) return record_error(names_[&flag] + ": takes no value");
-    if (flag.parsed != nullptr && !again) read_.push_back(flag.parsed_name);
+    if (!flag.answers() && !again) read_.push_back(flag.parsed_name);
     if (!is_long && !value.empty()) read_option("-" + value);
   }
 
@@ -490,8 +528,8 @@ Option Option::excludes(Option other) const {
 }
 
 Option Option::range(int least, int most) const {
-  record_->parsed->check(with_expectation(
-      CLI::Range(least, most), fmt::format("a whole number from {} to {}", least, most)));
+  add_check(*record_, with_expectation(CLI::Range(least, most),
+                                       fmt::format("a whole number from {} to {}", least, most)));
   return *this;
 }
 
@@ -501,8 +539,8 @@ Option Option::range(double least, double most) const {
   const auto within = [range](std::string& text) {
     return text.find_first_of("nN") == text.npos ? range(text) : std::string("not a number");
   };
-  record_->parsed->check(
-      with_expectation({within, "", ""}, fmt::format("a number from {} to {}", least, most)));
+  add_check(*record_,
+            with_expectation({within, "", ""}, fmt::format("a number from {} to {}", least, most)));
   return *this;
 }
 
@@ -511,20 +549,21 @@ Option Option::positive() const {
     const auto number = parse_number<std::uint64_t>(text);
     return std::string(number && *number > 0 ? "" : "no");
   };
-  record_->parsed->check(with_expectation({above, "", ""}, "a whole number of at least 1"));
+  add_check(*record_, with_expectation({above, "", ""}, "a whole number of at least 1"));
   return *this;
 }
 
 Option Option::one_of(std::vector<std::string> words) const {
   const std::string expected = join_with_or(words);
-  record_->parsed->check(with_expectation(CLI::IsMember(std::move(words)), expected));
+  add_check(*record_, with_expectation(CLI::IsMember(std::move(words)), expected));
   return *this;
 }
 
 Option Option::one_of(std::initializer_list<int> numbers) const {
   std::vector<std::string> words;
   for (const int number : numbers) words.push_back(std::to_string(number));
-  record_->parsed->check(with_expectation(CLI::IsMember(numbers), join_with_or(words)));
+  add_check(*record_,
+            with_expectation(CLI::IsMember(std::vector<int>(numbers)), join_with_or(words)));
   return *this;
 }
 
@@ -535,30 +574,31 @@ Option Option::moment() const {
     text = moment->api_text();
     return std::string();
   };
-  record_->parsed->transform(CLI::Validator(read, "", ""));
+  add_transform(*record_, CLI::Validator(read, "", ""));
   return *this;
 }
 
 Option Option::word(const char* word, int means) const {
-  transform(record_->parsed, [word, means](std::string& text) {
+  add_transform(*record_, changing([word, means](std::string& text) {
     if (text == word) text = std::to_string(means);
-  });
+  }));
   return *this;
 }
 
 Option Option::unit(const char* unit) const {
-  transform(record_->parsed, [unit](std::string& text) { text += unit; });
+  add_transform(*record_, changing([unit](std::string& text) { text += unit; }));
   return *this;
 }
 
 Option Option::calls(std::function<void()> on_parsed) const {
-  record_->parsed->each([on_parsed = std::move(on_parsed)](const std::string&) { on_parsed(); });
+  record_->rules.push_back([on_parsed = std::move(on_parsed)](CLI::Option& parsed) {
+    parsed.each([on_parsed](const std::string&) { on_parsed(); });
+  });
   return *this;
 }
 
 Options Options::verb(const std::string& name, const char* help) const {
-  CLI::App* app = command_->app->add_subcommand(name);
-  return Options(&command_->verbs.emplace_back(app, VerbText{name, help}));
+  return Options(&command_->verbs.emplace_back(VerbText{name, help}));
 }
 
 Options Options::group(const char* heading) const {
@@ -614,32 +654,26 @@ Options Options::alternatives() const {
 }
 
 bool Options::given() const {
-  return command_->app->count() > 0;
+  return command_->given;
 }
 
-template <class Add>
-OptionRecord* Options::add(const std::string& names, const char* help, Add&& add) const {
+OptionRecord* Options::add(const std::string& names, const char* help, AddToParser add) const {
   OptionRecord& record = command_->add(names, help, heading_);
   if (alternative_) command_->alternatives.push_back(&record);
-  if (record.text.names.empty()) {
-    // For names of earlier versions, which WordReader replaces. Users cannot write it.
-    record.parsed_name = "--argument-" + record.argument;
-    record.parsed = add(names + "," + record.parsed_name);
-  } else {
-    record.parsed_name = record.text.names.back();
-    record.parsed = add(names);
-  }
+  record.add_to_parser = std::move(add);
+  record.parsed_name =
+      record.text.argument ? "--argument-" + record.argument : record.text.names.back();
   return &record;
 }
 
 template <class T>
 Option Options::option(const char* names, T& field, const char* help) const {
-  OptionRecord* record = add(names, help, [&](const std::string& parsed) {
-    return command_->app->add_option(parsed, field);
+  OptionRecord* record = add(names, help, [&field](CLI::App& app, const std::string& parsed) {
+    return app.add_option(parsed, field);
   });
   if constexpr (std::is_same_v<T, std::vector<std::string>>) {
     record->text.repeated = record->text.argument;
-    record->parsed->allow_extra_args(record->text.argument);
+    record->take_many();
   }
   return with_value(record);
 }
@@ -659,30 +693,32 @@ Option Options::list(const char* names, std::string& field, const char* help) co
   const auto join = [&field](const std::vector<std::string>& words) {
     field = fmt::format("{}", fmt::join(words, ","));
   };
-  OptionRecord* record = add(names, help, [&](const std::string& parsed) {
-    return command_->app->add_option_function<std::vector<std::string>>(parsed, join);
+  OptionRecord* record = add(names, help, [join](CLI::App& app, const std::string& parsed) {
+    return app.add_option_function<std::vector<std::string>>(parsed, join);
   });
   // A list of nothing, as "," is one, must not mean everything.
-  record->parsed->check(CLI::Validator(
-      [](std::string& text) {
-        const auto parts = split(text, ',');
-        const bool whole =
-            text.empty() || std::ranges::count(parts, "") == 0;  // "" is refused later
-        return whole ? std::string()
-                     : fmt::format("expected names with commas between them; got \"{}\"",
-                                   printable(text));
-      },
-      "", ""));
-  record->parsed->allow_extra_args(record->text.argument);
+  add_check(*record,
+            CLI::Validator(
+                [](std::string& text) {
+                  const auto parts = split(text, ',');
+                  const bool whole =
+                      text.empty() || std::ranges::count(parts, "") == 0;  // "" is refused later
+                  return whole ? std::string()
+                               : fmt::format("expected names with commas between them; got \"{}\"",
+                                             printable(text));
+                },
+                "", ""));
+  record->take_many();
   return with_value(record);
 }
 
 Option Options::command(std::vector<std::string>& words, const char* help) const {
-  OptionRecord* record = add("command", help, [&](const std::string& parsed) {
-    return transform(command_->app->add_option(parsed, words), [](std::string& word) {
-      if (word.starts_with(kProtected)) word.erase(0, 1);
-    });
+  OptionRecord* record = add("command", help, [&words](CLI::App& app, const std::string& parsed) {
+    return app.add_option(parsed, words);
   });
+  add_transform(*record, changing([](std::string& word) {
+    if (word.starts_with(kProtected)) word.erase(0, 1);
+  }));
   record->text.command = true;
   record->text.metavar = "COMMAND [ARG...]";
   return Option(record);
@@ -690,15 +726,15 @@ Option Options::command(std::vector<std::string>& words, const char* help) const
 
 Option Options::appending(const char* names, std::vector<std::string>& values,
                           const char* help) const {
-  return with_value(add(names, help, [&](const std::string& parsed) {
+  return with_value(add(names, help, [&values](CLI::App& app, const std::string& parsed) {
     const auto take = [&values](const std::string& value) { values.push_back(value); };
-    return command_->app->add_option_function<std::string>(parsed, take);
+    return app.add_option_function<std::string>(parsed, take);
   }));
 }
 
 Option Options::flag(const char* names, bool& field, const char* help) const {
-  return Option(add(names, help, [&](const std::string& parsed) {
-    return command_->app->add_flag(parsed, field);
+  return Option(add(names, help, [&field](CLI::App& app, const std::string& parsed) {
+    return app.add_flag(parsed, field);
   }));
 }
 
@@ -708,17 +744,20 @@ Option Options::number_option(const char* names, const std::function<void(int)>&
   const std::map<std::string, int> numbers(words.begin(), words.end());
   std::vector<std::string> expected;
   for (const auto& [word, number] : words) expected.push_back(word);
-  return with_value(add(names, help, [&](const std::string& parsed) {
-    return command_->app->add_option_function<int>(parsed, set)
-        ->transform(with_expectation(CLI::CheckedTransformer(numbers), join_with_or(expected)));
-  }));
+  OptionRecord* record = add(names, help, [set](CLI::App& app, const std::string& parsed) {
+    return app.add_option_function<int>(parsed, set);
+  });
+  add_transform(*record,
+                with_expectation(CLI::CheckedTransformer(numbers), join_with_or(expected)));
+  return with_value(record);
 }
 
 Option Options::calling_flag(const char* names, std::function<void()> on_given,
                              const char* help) const {
-  return Option(add(names, help, [&](const std::string& parsed) {
-    return command_->app->add_flag_callback(parsed, std::move(on_given));
-  }));
+  return Option(
+      add(names, help, [on_given = std::move(on_given)](CLI::App& app, const std::string& parsed) {
+        return app.add_flag_callback(parsed, on_given);
+      }));
 }
 
 Option Options::with_value(OptionRecord* record) {
@@ -742,16 +781,13 @@ std::vector<Options> Options::subtree() const {
 }
 
 Options Options::calls(std::function<void()> on_parsed) const {
-  command_->app->callback(std::move(on_parsed));
+  command_->on_given = std::move(on_parsed);
   return *this;
 }
 
 Program::Program(const char* name, const char* help, std::string version)
     : version_(std::move(version)) {
-  auto app = std::make_unique<CLI::App>("", name);
-  app->set_help_flag();           // the verbs below get none, either
-  app->require_subcommand(0, 1);  // an argument may be called as another verb is
-  root_ = std::make_unique<Command>(std::move(app), VerbText{name, help});
+  root_ = std::make_unique<Command>(VerbText{name, help});
   root_->add("--version", "Print the version", kGlobalOptions);
 }
 
@@ -776,11 +812,15 @@ std::optional<int> Program::parse(int argc, const char* const* argv) {
     return 0;
   }
   if (!words) return refuse(words.error());
+  parser_ = std::make_unique<CLI::App>("", root_->text.name);
+  parser_->set_help_flag();           // the verbs below get none, either
+  parser_->require_subcommand(0, 1);  // an argument may be called as another verb is
+  reader.given().add_to(*parser_);
   std::ranges::reverse(*words);
   try {
-    root_->app->parse(*std::move(words));
+    parser_->parse(*std::move(words));
   } catch (const CLI::ExtrasError&) {
-    auto surplus = root_->app->remaining(true);
+    auto surplus = parser_->remaining(true);
     std::erase(surplus, "--");
     return refuse(reader.unexpected_error(surplus.empty() ? "--" : surplus.front()));
   } catch (const CLI::ParseError& error) {

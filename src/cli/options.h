@@ -11,6 +11,11 @@
 #include <utility>
 #include <vector>
 
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
 namespace gpuyard::cli {
 
 struct VerbText;
@@ -141,8 +146,9 @@ class Options {
                        const std::vector<std::pair<std::string, int>>& words,
                        const char* help) const;
   Option calling_flag(const char* names, std::function<void()> on_given, const char* help) const;
-  template <class Add>
-  OptionRecord* add(const std::string& names, const char* help, Add&& add) const;
+  OptionRecord* add(
+      const std::string& names, const char* help,
+      std::function<CLI::Option*(CLI::App&, const std::string& names)> add_to_parser) const;
   static Option with_value(OptionRecord*);
 
   Command* command_;
@@ -171,6 +177,7 @@ class Program {
 
  private:
   std::unique_ptr<Command> root_;
+  std::unique_ptr<CLI::App> parser_;  // once parse() has found which verbs are given
   std::string version_;
   std::optional<int> usage_exit_code_;
 };
