@@ -87,6 +87,7 @@ def test_lost_gpu_of_a_device_plugin_taints_the_node(cluster, node):
     assert node.node()["spec"]["taints"] == [FOREIGN]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offer", ["plugin"])
 def test_bad_gpu_that_is_not_lost_taints_no_node_by_default(node):
     node.start()
@@ -141,6 +142,7 @@ def test_events_are_the_history_of_a_gpu(cluster, node):
     assert found["message"].startswith("GPU 0: Xid 79.")
 
 
+@pytest.mark.slow
 def test_agent_without_events_writes_none(cluster, node):
     node.start("--no-events")
     node.wait_for_condition("True")
@@ -150,6 +152,7 @@ def test_agent_without_events_writes_none(cluster, node):
     assert cluster.events_of_node(node.name) == []
 
 
+@pytest.mark.slow
 def test_account_that_may_write_no_events_still_sets_everything_else(cluster, node):
     binding = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings"
     there = cluster.api.get(f"{binding}/gpuyard-agent")
@@ -189,6 +192,7 @@ def test_writes_are_few(cluster, node):
     assert len(writes()) == 7 and {one.status for one in writes()} <= {200, 201}, writes()
 
 
+@pytest.mark.slow
 def test_hanging_and_killed_api_server_delays_but_loses_nothing(cluster, node):
     node.start()
     node.wait_for_condition("True")
@@ -204,6 +208,7 @@ def test_hanging_and_killed_api_server_delays_but_loses_nothing(cluster, node):
     wait_until(lambda: "the cluster is up to date again" in node.log(), "the agent to log that its writes succeed again")
 
 
+@pytest.mark.slow
 def test_silent_daemon_makes_the_condition_unknown_and_clears_nothing(node):
     node.start()
     node.lose(0)
@@ -215,6 +220,7 @@ def test_silent_daemon_makes_the_condition_unknown_and_clears_nothing(node):
     assert node.rules() == {"gpu-0": "gpu-lost"}
 
 
+@pytest.mark.slow
 def test_next_agent_corrects_what_changed_meanwhile(node):
     node.start()
     node.lose(0)
@@ -247,6 +253,7 @@ def test_deleted_rule_is_respected_until_the_alert_changes(cluster, node):
     node.wait_for_rules({"gpu-0": "gpu-lost", "gpu-1": "cordoned"})
 
 
+@pytest.mark.slow
 def test_node_made_anew_gets_its_rules_anew(cluster, node):
     node.start()
     node.lose(0)
@@ -261,6 +268,7 @@ def test_node_made_anew_gets_its_rules_anew(cluster, node):
     node.wait_for_condition("False")
 
 
+@pytest.mark.slow
 def test_replaced_board_is_not_tainted_by_its_slot(cluster, node):
     node.start()
     node.lose(0)
@@ -359,6 +367,7 @@ def test_pods_with_gpus_have_leases_until_they_are_gone(node, tmp_path):
     node.yard.wait_until_open()
 
 
+@pytest.mark.slow
 def test_account_without_rights_is_reported_once(cluster, node):
     cluster.make_account("powerless")
     node.token = cluster.make_token("powerless")

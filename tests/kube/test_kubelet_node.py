@@ -91,6 +91,7 @@ def test_bad_gpu_that_the_plugin_offers_taints_the_node_until_it_is_hidden(bad_n
     assert node.condition() == ("False", "XidFatal")
 
 
+@pytest.mark.slow
 def test_restart_of_the_kubelet_changes_no_taint(bad_nodes):
     node = bad_nodes[2]
     node.kubelet.stop()
@@ -132,6 +133,7 @@ def hidden_gpus(node):
     return [one["gpu"]["index"] for one in alerts if one["rule"] == "plugin-disagrees"]
 
 
+@pytest.mark.slow
 def test_good_gpu_that_the_plugin_hides_is_an_alert_until_the_plugin_restarts(nodes):
     node = nodes[4]
     assert hidden_gpus(node) == []
@@ -151,6 +153,7 @@ def is_being_deleted(cluster, path):
     return "deletionTimestamp" in cluster.api.get(path)["metadata"]
 
 
+@pytest.mark.slow
 def test_plugin_that_hides_a_good_gpu_is_restarted_once_an_hour(cluster, tmp_path):
     give_restart_rights(cluster)
     start = len(cluster.audit.writes())
