@@ -8,7 +8,7 @@
 
 {{- define "gpuyard.selector" -}}
 app.kubernetes.io/name: gpuyard
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "gpuyard.labels" -}}
