@@ -2,6 +2,8 @@
 
 import json
 
+from program import wait_until
+
 
 def test_a_machine_with_gpus_is_healthy(run, record_property):
     record_property("contract", "E16")
@@ -55,3 +57,13 @@ def test_missing_named_daemon_is_reported(run, tmp_path):
     nobody = str(tmp_path / "nobody.sock")
     result = run("doctor", "--socket", nobody)
     assert result.returncode == 5 and nobody in result.stdout
+
+
+def test_lost_gpu_is_counted_with_its_reason(lease_yard):
+    yard = lease_yard(gpus=2)
+    assert "2 good, 0 bad, 0 unknown" in yard.must("doctor")
+    yard.world.lose(0)
+    wait_until(lambda: "1 good, 1 bad, 0 unknown" in yard.must("doctor"), lambda: f"the verdict: {yard.must('doctor')}")
+    body = json.loads(yard.must("doctor", "--json"))
+    assert body["daemon"]["verdicts"] == {"good": 1, "bad": 1, "unknown": 0}
+    assert any(line.startswith("GPU 0") for line in body["advice"]), body["advice"]

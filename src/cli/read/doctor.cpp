@@ -1,5 +1,6 @@
 // gpuyard doctor
 
+#include "cli/read/check.h"
 #include "cli/read/json_output.h"
 #include "cli/read/machine_facts.h"
 #include "cli/read/source_access.h"
@@ -47,6 +48,16 @@ std::string without_hint(Error error) {
   return error.text();
 }
 
+void query_verdicts(const http::Endpoint& daemon, DoctorAnswer& answer) {
+  const auto verdicts = client::call(daemon, protocol::kVerdict);
+  if (!verdicts) return;  // a daemon older than this program has none
+  const CheckResult check = check_of(*verdicts);
+  answer.daemon.verdicts = {check.good, check.bad, check.unknown};
+  for (const protocol::GpuVerdict& gpu : verdicts->gpus) {
+    if (gpu.verdict == Verdict::bad) answer.advice.push_back(bad_gpu_text(gpu));
+  }
+}
+
 void query_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
   answer.daemon.address = daemon.text();
   const auto health = client::call(daemon, protocol::kHealth);
@@ -66,6 +77,7 @@ void query_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
   answer.advice.insert(answer.advice.end(), ready->notes.begin(), ready->notes.end());
   answer.simulated = answer.simulated || ready->simulated;
   answer.healthy = answer.healthy || ready->cuda_available;
+  if (answer.daemon.ready == true) query_verdicts(daemon, answer);
 }
 
 void query_local_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
@@ -189,6 +201,15 @@ std::string unreachable_text(const DaemonFinding& daemon) {
   return named ? daemon.message : fmt::format("{} ({})", daemon.message, address);
 }
 
+Printable health_line(const Screen& screen, const VerdictCounts& verdicts) {
+  const Mark mark = verdicts.bad > 0       ? Mark::bad
+                    : verdicts.unknown > 0 ? Mark::lacking
+                                           : Mark::good;
+  return line(
+      screen, mark, "health",
+      fmt::format("{} good, {} bad, {} unknown", verdicts.good, verdicts.bad, verdicts.unknown));
+}
+
 Printable text_of(const DoctorAnswer& answer, const Screen& screen, bool elsewhere) {
   Printable out = driver_lines(screen, answer.driver, elsewhere);
   out += line(screen, answer.cuda_available ? Mark::good : Mark::bad, "CUDA",
@@ -199,6 +220,7 @@ Printable text_of(const DoctorAnswer& answer, const Screen& screen, bool elsewhe
               daemon.reachable
                   ? fmt::format("{} at {}, {}", *daemon.version, *daemon.address, daemon.message)
                   : unreachable_text(daemon));
+  if (daemon.verdicts) out += health_line(screen, *daemon.verdicts);
   if (daemon.user) {
     out += line(screen, Mark::good, "user", "the daemon runs without root as " + *daemon.user);
   }

@@ -104,6 +104,13 @@ BOOST_DESCRIBE_STRUCT(DriverAnswer, (),
 GPUYARD_ABOUT(DriverAnswer,
               {"cuda_driver_version", "The highest CUDA version that the driver supports."})
 
+struct VerdictCounts {
+  std::uint64_t good = 0;
+  std::uint64_t bad = 0;
+  std::uint64_t unknown = 0;
+};
+BOOST_DESCRIBE_STRUCT(VerdictCounts, (), (good, bad, unknown))
+
 struct DaemonFinding {
   bool reachable = false;
   std::optional<std::string> address;  // of the daemon, or where it was looked for
@@ -113,14 +120,17 @@ struct DaemonFinding {
   std::optional<std::string> user;  // whose it is, if it is of this machine and not root's
   std::vector<std::string> lacks;
   std::optional<bool> reads_kernel_log;
+  std::optional<VerdictCounts> verdicts;
 };
 BOOST_DESCRIBE_STRUCT(DaemonFinding, (),
-                      (reachable, address, version, ready, message, user, lacks, reads_kernel_log))
+                      (reachable, address, version, ready, message, user, lacks, reads_kernel_log,
+                       verdicts))
 GPUYARD_ABOUT(DaemonFinding,
               {"user", "User it runs as, if it is on this machine and does not run as root."},
               {"lacks", "Restrictions that the daemon could not put on itself, and why."},
               {"reads_kernel_log",
-               "Whether it also reads Xids from the kernel's log; null if it does not say."})
+               "Whether it also reads Xids from the kernel's log; null if it does not say."},
+              {"verdicts", "The number of GPUs with each verdict; null if it gives none."})
 
 struct DriverFinding {
   bool initialised = false;
