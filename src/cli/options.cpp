@@ -102,8 +102,8 @@ class Command {
     if (on_given) app.callback(on_given);
     for (OptionRecord& option : options) {
       if (option.answers()) continue;
-      // Of an argument, for names of earlier versions, which WordReader replaces. Users cannot
-      // write it.
+      // An argument has a long name as well, which WordReader writes for a former option name. It
+      // is unknown on the command line.
       const std::string name =
           option.text.argument ? option.argument + "," + option.parsed_name : option.parsed_name;
       option.parsed = option.add_to_parser(app, name);

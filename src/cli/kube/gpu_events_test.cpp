@@ -87,7 +87,7 @@ TEST_F(KubeEvents, GoodGpuEndsItsAlert) {
   EXPECT_EQ(reported_, ReportedEvents{});
 }
 
-TEST_F(KubeEvents, UnknownGpuBeginsAndEndsNothing) {
+TEST_F(KubeEvents, UnknownVerdictCreatesNoEvent) {
   make(0, Verdict::unknown);
   EXPECT_THAT(next(), IsEmpty());
   make_bad(0);
@@ -98,7 +98,7 @@ TEST_F(KubeEvents, UnknownGpuBeginsAndEndsNothing) {
   EXPECT_THAT(next(), IsEmpty()) << "the same alert goes on";
 }
 
-TEST_F(KubeEvents, SilentDaemonBeginsAndEndsNothing) {
+TEST_F(KubeEvents, UnreachableDaemonCreatesNoEvent) {
   make_bad(0);
   next();
   make(0, Verdict::good);
