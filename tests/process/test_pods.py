@@ -83,30 +83,37 @@ def test_joules_of_random_pods_and_of_none_add_up_to_counters(daemon, world):
     def counter():
         return {one["uuid"]: one["energy_joules"] for one in world.status()["gpus"]}
 
+    def counter_at(act):
+        """In the middle of what is done, and its result: a busy machine takes its time for that."""
+        before = counter()
+        result = act()
+        return {uuid: (before[uuid] + after) / 2 for uuid, after in counter().items()}, result
+
     world.start("--gpus", "8", "--load", "steady:0.8:1G")
     yard = serving(daemon, world)
     free = [world.uuid(gpu) for gpu in range(8)]
     begun, running, used = 0, {}, 0.0
-    everything_before, start = everything(usage(yard, "pod")), counter()
+    counts(yard)
+    start, everything_before = counter_at(lambda: everything(usage(yard, "pod")))
     while begun < number or running:
         for pod, (uuids, end, before) in list(running.items()):
             if time.monotonic() < end:
                 continue
-            now = counter()
-            gone(yard, pod)
+            now, _ = counter_at(lambda: gone(yard, pod))
             used += sum(now[uuid] - before[uuid] for uuid in uuids)
             del running[pod]
             free += uuids
         while free and begun < number:
             uuids = [free.pop(chance.randrange(len(free))) for _ in range(min(len(free), chance.randint(1, 3)))]
-            pod, before = f"team-{begun % 7}/pod-{begun}", counter()
-            report(yard, pod, *uuids)
+            pod = f"team-{begun % 7}/pod-{begun}"
+            before, _ = counter_at(lambda: report(yard, pod, *uuids))
             running[pod] = (uuids, time.monotonic() + chance.uniform(1, 6), before)
             begun += 1
         time.sleep(0.05)
     wait_until(lambda: not pods(yard), "the end of the last pod")
     counts(yard)
-    by_pod, total = usage(yard, "pod"), sum(counter().values()) - sum(start.values())
+    end, by_pod = counter_at(lambda: usage(yard, "pod"))
+    total = sum(end.values()) - sum(start.values())
     assert len(by_pod["rows"]) == number
     counted = {"pods": sum(joules(row) for row in by_pod["rows"]),
                "all": everything(by_pod) - everything_before}

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -187,13 +188,17 @@ def test_the_group_of_a_user_names_no_pod(world, yard, opened, sleepers):
 
 
 def put_process(proc, pid, *, comm="python3", uid=12345, cgroup="0::/\n", cmdline=b"python3\0"):
-    place = proc / str(pid)
-    place.mkdir(parents=True, exist_ok=True)
+    """All of it at once, as the kernel does: the daemon may read it in the middle."""
+    place = proc.parent / f"process-{pid}"
+    place.mkdir()
     (place / "stat").write_bytes(b"%d (%s) S 1 1 1 0 -1 0 9 0 0 0 0 0 0 0 20 0 1 0 700 3 4\n"
                                  % (pid, comm if isinstance(comm, bytes) else comm.encode()))
     (place / "status").write_text(f"Name:\tx\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
     (place / "cmdline").write_bytes(cmdline)
     (place / "cgroup").write_text(cgroup)
+    if (proc / str(pid)).exists():
+        shutil.rmtree(proc / str(pid))
+    place.rename(proc / str(pid))
 
 
 @pytest.fixture

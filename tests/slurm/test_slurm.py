@@ -292,6 +292,8 @@ def test_install_writes_working_hooks_and_checks_slurm_configuration(cluster):
         fine = node.gpuyard("slurm", "install", user="root")
         assert fine.returncode == 0 and set(lines_of(fine).values()) == {"ok"}, fine
         with running(node) as job:
+            # A prolog whose report takes too long leaves it to the next health check.
+            wait_until(lambda: lease_of(node, job), "the lease of the job")
             assert state_of(node, job) == "held"
         lease_is_over(node, job)
         assert cluster.account(job, "AdminComment")[0].startswith("{gpuyard: {joules: ")
