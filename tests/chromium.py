@@ -9,6 +9,7 @@ It has a profile of its own that ends with the test, and it can reach this machi
 """
 
 import base64
+import contextlib
 import fcntl
 import json
 import os
@@ -68,10 +69,20 @@ class Chromium:
         os.close(self._to)
         os.close(self._from)
 
-    def open(self, url):
-        target = self.call("Target.createTarget", {"url": "about:blank", "newWindow": True})["targetId"]
+    @contextlib.contextmanager
+    def context(self):
+        """For open(): cookies and storage of its own, as in a private window. Its pages are closed at the end."""
+        context = self.call("Target.createBrowserContext")
+        try:
+            yield context
+        finally:
+            self.call("Target.disposeBrowserContext", context)
+
+    def open(self, url, context=None):
+        context = context or {}
+        target = self.call("Target.createTarget", {"url": "about:blank", "newWindow": True, **context})["targetId"]
         session = self.call("Target.attachToTarget", {"targetId": target, "flatten": True})
-        return Page(self, session["sessionId"], url)
+        return Page(self, context, session["sessionId"], url)
 
     def call(self, method, parameters=None, session=None):
         """The result of a command; events that arrive before it go to their page."""
@@ -117,11 +128,11 @@ class Chromium:
 
 
 class Page:
-    def __init__(self, browser, session, url):
+    def __init__(self, browser, context, session, url):
         self.requests = []    # every URL the page asked for
         self.complaints = []  # console errors, exceptions, what the content policy blocked
         self.received = 0     # bytes of answers, as they came over the wire
-        self._browser, self._session = browser, session
+        self._browser, self._context, self._session = browser, context, session
         browser.pages[session] = self
         for domain in ("Network", "Runtime", "Log", "Page"):
             self.call(f"{domain}.enable")
@@ -188,11 +199,11 @@ class Page:
 
     def another(self, url):
         """A window of the same browser."""
-        return self._browser.open(url)
+        return self._browser.open(url, self._context)
 
     def hide(self):
         """Opens another tab in front of it, in the same window."""
-        self._browser.call("Target.createTarget", {"url": "about:blank"})
+        self._browser.call("Target.createTarget", {"url": "about:blank", **self._context})
 
     def note(self, method, event):
         if method == "Network.requestWillBeSent":

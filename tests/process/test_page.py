@@ -32,12 +32,18 @@ def page_or_skip(yard):
     return document
 
 
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with Chromium(tmp_path_factory.mktemp("browser")) as started:
+        yield started
+
+
 @pytest.fixture
-def open_page(tmp_path):
-    with Chromium(tmp_path) as browser:
+def open_page(browser):
+    with browser.context() as context:
         def start(yard, path="/"):
             page_or_skip(yard)
-            return browser.open(f"http://127.0.0.1:{yard.port}{path}")
+            return browser.open(f"http://127.0.0.1:{yard.port}{path}", context)
         yield start
 
 
@@ -152,18 +158,17 @@ def test_filter_and_order_are_in_address(shared, open_page):
     page.wait_for("document.querySelector('#filter-error').textContent === 'column 5: \">\" needs a value'")
 
 
-def test_page_filter_passes_shared_cases(tmp_path):
+def test_page_filter_passes_shared_cases(browser):
     """web/page/filter.js over tests/data/filters.json, which the terminal's filter is held to as well."""
     cases = json.loads((ROOT / "tests/data/filters.json").read_text())
     module = (ROOT / "web/page/filter.js").read_text().replace("export ", "")
-    with Chromium(tmp_path) as browser:
-        blank = browser.open("about:blank")
-        passing, columns = json.loads(blank.evaluate(f"""(() => {{ {module}
-          const {{ fields, rows, passes, errors }} = {json.dumps(cases)};
-          const column_of = (text) => {{ try {{ filter_of(text, fields); }} catch (error) {{ return error.column; }} }};
-          return JSON.stringify([
-            passes.map(({{ filter }}) => rows.flatMap((row, at) => (filter_of(filter, fields)(row) ? [at] : []))),
-            errors.map(({{ filter }}) => column_of(filter))]); }})()"""))
+    blank = browser.open("about:blank")
+    passing, columns = json.loads(blank.evaluate(f"""(() => {{ {module}
+      const {{ fields, rows, passes, errors }} = {json.dumps(cases)};
+      const column_of = (text) => {{ try {{ filter_of(text, fields); }} catch (error) {{ return error.column; }} }};
+      return JSON.stringify([
+        passes.map(({{ filter }}) => rows.flatMap((row, at) => (filter_of(filter, fields)(row) ? [at] : []))),
+        errors.map(({{ filter }}) => column_of(filter))]); }})()"""))
     assert [(case["filter"], got) for case, got in zip(cases["passes"], passing, strict=True)] == \
         [(case["filter"], case["rows"]) for case in cases["passes"]]
     assert [(case["filter"], got) for case, got in zip(cases["errors"], columns, strict=True)] == \
@@ -216,20 +221,18 @@ def test_returning_daemon_reconnects_without_page_reload(daemon, open_page):
     assert page.evaluate("window.same") is True
 
 
-def test_eight_tabs_share_one_stream(daemon, tmp_path):
+def test_eight_tabs_share_one_stream(daemon, open_page):
     yard = daemon("--simulate", "2")
-    page_or_skip(yard)
-    with Chromium(tmp_path) as browser:
-        pages = [browser.open(f"http://127.0.0.1:{yard.port}/") for _ in range(8)]
-        for page in pages:
-            page.wait_for("document.querySelectorAll('table.gpus tbody tr').length === 2 &&"
-                          " document.querySelector('header .good')?.textContent === 'live'")
-        streams = sum(sum("/events" in url for url in page.requests) for page in pages)
-        assert streams == 1
-        turn = "document.querySelector('table.gpus tbody').innerText"
-        for page in pages:
-            before = page.evaluate(turn)
-            page.wait_for(f"{turn} !== {json.dumps(before)}")
+    pages = [open_page(yard) for _ in range(8)]
+    for page in pages:
+        page.wait_for("document.querySelectorAll('table.gpus tbody tr').length === 2 &&"
+                      " document.querySelector('header .good')?.textContent === 'live'")
+    streams = sum(sum("/events" in url for url in page.requests) for page in pages)
+    assert streams == 1
+    turn = "document.querySelector('table.gpus tbody').innerText"
+    for page in pages:
+        before = page.evaluate(turn)
+        page.wait_for(f"{turn} !== {json.dumps(before)}")
 
 
 def test_address_can_name_a_past_moment(daemon, open_page):
