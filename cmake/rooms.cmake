@@ -44,7 +44,7 @@ function(gpuyard_test name)
   # As many sources at once as a compile step has memory for (mib_per_job in tools/yard/common.sh).
   set_target_properties(${name} PROPERTIES UNITY_BUILD_BATCH_SIZE 32)
   add_test(NAME ${name} COMMAND ${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/reports/${name}.xml)
-  set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300 PROCESSORS 2) # of slots: tests/CMakeLists.txt
   # threads_test is the proof that g++ compiles the coroutines of src/io/http right, and store_test looks
   # at fewer crash images under the sanitizers.
   if(GPUYARD_CHECKED AND NOT name MATCHES "^(threads|store)_test$")
