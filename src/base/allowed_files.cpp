@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "base/files.h"
+#include "base/try.h"
 #include "base/unique_fd.h"
 
 namespace gpuyard {
@@ -52,7 +53,7 @@ class Ruleset {
 
   Result<void> allow(const std::vector<std::string>& paths, Rights rights) {
     for (const std::string& path : paths) {
-      if (auto done = allow(path, rights); !done) return done;
+      GPUYARD_TRY(allow(path, rights));
     }
     return {};
   }

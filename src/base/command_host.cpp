@@ -28,6 +28,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/passed_fds.h"
+#include "base/try.h"
 
 namespace gpuyard {
 namespace {
@@ -123,9 +124,8 @@ std::optional<std::int32_t> receive_number(int pipe, std::optional<Duration> max
 // Asks the command host for the child. Returns nothing if it has ended or is not responding.
 std::optional<Result<pid_t>> request_spawn(const std::shared_ptr<const UniqueFd>& host,
                                            const SpawnOptions& options) {
-  const auto texts = exec_texts(options);
-  if (!texts) return texts.error();
-  const std::string bytes = request_of(*texts, options.new_session);
+  const auto texts = GPUYARD_TRY(exec_texts(options));
+  const std::string bytes = request_of(texts, options.new_session);
   if (bytes.size() > kMaxCommandBytes) {
     errno = E2BIG;
     return spawn_error(options);

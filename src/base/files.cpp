@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "base/try.h"
+
 namespace gpuyard {
 namespace {
 
@@ -89,12 +91,11 @@ Result<struct stat> stat_file(const std::string& path) {
 }
 
 Result<std::string> read_file(const std::string& path, std::size_t limit) {
-  const auto file = open_to_read(path);
-  if (!file) return file.error();
+  const auto file = GPUYARD_TRY(open_to_read(path));
   std::string text;
   std::array<char, 4096> chunk{};
   for (;;) {
-    const ssize_t got = ::read(file->get(), chunk.data(), chunk.size());
+    const ssize_t got = ::read(file.get(), chunk.data(), chunk.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return system_error("reading " + path);
     if (got == 0) return text;
@@ -121,7 +122,7 @@ Result<void> make_directories(const std::string& path, unsigned mode) {
   for (std::size_t at = 1; at != std::string::npos;) {
     at = path.find('/', at);
     const std::string part = path.substr(0, at);
-    if (auto made = make_directory(part, mode); !made) return made;
+    GPUYARD_TRY(make_directory(part, mode));
     if (at != std::string::npos) ++at;
   }
   struct stat info{};
@@ -143,7 +144,7 @@ Result<void> check_private_directory(const std::string& path) {
 }
 
 Result<void> make_private_directory(const std::string& path, unsigned mode) {
-  if (auto made = make_directory(without_trailing_slashes(path), mode); !made) return made;
+  GPUYARD_TRY(make_directory(without_trailing_slashes(path), mode));
   return check_private_directory(path);
 }
 

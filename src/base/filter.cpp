@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "base/text.h"
+#include "base/try.h"
 
 namespace gpuyard {
 namespace {
@@ -92,7 +93,7 @@ class Filter::Parser {
       : tokens_(std::move(tokens)), fields_(fields), numbers_(numbers) {}
 
   Result<std::vector<Step>> parse_whole() {
-    if (auto done = parse_any(); !done) return std::move(done).error();
+    GPUYARD_TRY(parse_any());
     if (current().sign != "end") return filter_error(current().column, "missing \"&\" or \"|\"");
     return std::move(steps_);
   }
@@ -113,9 +114,9 @@ class Filter::Parser {
   }
   template <class Part>
   Result<void> parse_chain(std::string_view sign, StepKind joined, Part part) {
-    if (auto done = part(); !done) return done;
+    GPUYARD_TRY(part());
     while (accept(sign)) {
-      if (auto done = part(); !done) return done;
+      GPUYARD_TRY(part());
       steps_.push_back({joined});
     }
     return {};
@@ -128,7 +129,7 @@ class Filter::Parser {
       return done;
     }
     if (accept("(")) {
-      if (auto done = parse_any(); !done) return done;
+      GPUYARD_TRY(parse_any());
       if (!accept(")")) return filter_error(current().column, "missing \")\"");
       return {};
     }
@@ -198,12 +199,10 @@ Result<Filter> Filter::parse(std::string_view text, std::span<const std::string_
     return Error{Errc::invalid, fmt::format("a filter must be at most {} bytes", kMaxLength)};
   }
   if (trim(text).empty()) return Filter();
-  auto tokens = tokens_of(text);
-  if (!tokens) return std::move(tokens).error();
-  auto steps = Parser(*std::move(tokens), fields, numbers).parse_whole();
-  if (!steps) return std::move(steps).error();
+  auto tokens = GPUYARD_TRY(tokens_of(text));
+  auto steps = GPUYARD_TRY(Parser(std::move(tokens), fields, numbers).parse_whole());
   Filter filter;
-  filter.steps_ = *std::move(steps);
+  filter.steps_ = std::move(steps);
   return filter;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/json_shape.h"
 #include "base/result.h"
+#include "base/try.h"
 
 namespace gpuyard::json {
 
@@ -46,7 +47,7 @@ Result<void> read(const boost::json::value& parsed, const Shape&, void* to, Unkn
 template <class T>
 Result<T> from_json(std::string_view text, UnknownFields unknown = UnknownFields::refuse) {
   T value{};
-  if (auto done = read(text, shape_of<T>, &value, unknown); !done) return std::move(done).error();
+  GPUYARD_TRY(read(text, shape_of<T>, &value, unknown));
   return value;
 }
 

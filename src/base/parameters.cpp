@@ -8,6 +8,7 @@
 
 #include "base/json_reader.h"
 #include "base/text.h"
+#include "base/try.h"
 
 namespace gpuyard {
 namespace {
@@ -109,11 +110,10 @@ Result<void> read_parameters(const NamedValues& given, const Shape& shape, void*
       if (std::exchange(seen, true)) {
         return Error{Errc::invalid, "parameter " + name + " is repeated"};
       }
-      if (auto read = read_parameter(name, text, *field.shape, field.member_in(to)); !read)
-        return read;
+      GPUYARD_TRY(read_parameter(name, text, *field.shape, field.member_in(to)));
       const Kind kind =
           field.shape->inner != nullptr ? field.shape->inner->kind : field.shape->kind;
-      if (auto within = check_bounds(name, text, kind, field.about); !within) return within;
+      GPUYARD_TRY(check_bounds(name, text, kind, field.about));
     }
     if (!seen && field.shape->kind != Kind::optional) {
       return Error{Errc::invalid, "parameter " + std::string(field.name) + " is missing"};

@@ -7,6 +7,7 @@
 
 #include "base/json_shape.h"
 #include "base/result.h"
+#include "base/try.h"
 
 namespace gpuyard {
 
@@ -19,8 +20,7 @@ Result<void> read_parameters(const NamedValues& given, const json::Shape&, void*
 template <Record T>
 Result<T> read_parameters(const NamedValues& given) {
   T parameters{};
-  const auto read = read_parameters(given, json::shape_of<T>, &parameters);
-  if (!read) return read.error();
+  GPUYARD_TRY(read_parameters(given, json::shape_of<T>, &parameters));
   return parameters;
 }
 

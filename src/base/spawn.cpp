@@ -20,6 +20,7 @@
 #include "base/files.h"
 #include "base/paths.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "base/unique_fd.h"
 
 namespace gpuyard {
@@ -233,35 +234,32 @@ Result<ExecTexts> exec_texts(const SpawnOptions& options) {
   ExecTexts texts{options.program.empty() ? kThisProgram : options.program, command_line(options),
                   environment_of(options)};
   if (options.search_path && !options.program.empty()) {
-    auto found = find_program(texts.program);
-    if (!found) return std::move(found).error();
-    texts.program = *std::move(found);
+    auto found = GPUYARD_TRY(find_program(texts.program));
+    texts.program = std::move(found);
   }
   return texts;
 }
 
 Result<pid_t> spawn(const SpawnOptions& options) {
-  auto texts = exec_texts(options);
-  if (!texts) return std::move(texts).error();
+  auto texts = GPUYARD_TRY(exec_texts(options));
   std::vector<int> given = options.passed_fds;
   const std::vector<int> extra = extra_descriptors(options);
   given.insert(given.end(), extra.begin(), extra.end());
-  const auto copies = copy_above_passed(given);
-  if (!copies) return copies.error();
+  const auto copies = GPUYARD_TRY(copy_above_passed(given));
   Actions actions;
   add_standard_streams(actions, options,
-                       standard_streams_of(options, *copies, options.passed_fds.size()));
+                       standard_streams_of(options, copies, options.passed_fds.size()));
   int next = kFirstPassedFd;
   for (std::size_t i = 0; i < options.passed_fds.size(); ++i)
-    actions.duplicate((*copies)[i].get(), next++);
+    actions.duplicate(copies[i].get(), next++);
   actions.close_from(next);
 
-  const ArgumentVector arguments(std::move(texts->arguments));
-  const ArgumentVector variables(std::move(texts->variables));
+  const ArgumentVector arguments(std::move(texts.arguments));
+  const ArgumentVector variables(std::move(texts.variables));
   const Attributes attributes(options.new_session);
   const ChildCapabilities capabilities(options.capabilities);
   pid_t child = 0;
-  errno = ::posix_spawn(&child, texts->program.c_str(), actions.get(), attributes.get(),
+  errno = ::posix_spawn(&child, texts.program.c_str(), actions.get(), attributes.get(),
                         arguments.get(), variables.get());
   if (errno != 0) return spawn_error(options);
   return child;
@@ -275,22 +273,21 @@ Result<std::string> run_with_timeout(SpawnOptions options, Duration timeout) {
   UniqueFd writes(ends[1]);
   options.output = writes.get();
   options.new_session = true;
-  const auto child = spawn(options);
-  if (!child) return child.error();
+  const auto child = GPUYARD_TRY(spawn(options));
   writes = UniqueFd();
   std::string text = read_until(reads.get(), deadline);
   // glibc has a wrapper for this system call only since 2.36.
-  const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, *child, 0)));
+  const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   pollfd ended{handle.get(), POLLIN, 0};
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - BootClock::now());
   const bool late =
       ::poll(&ended, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0))) <= 0;
   // A process that the kernel does not release, as in a call of a driver, is left behind.
   constexpr int kKillTimeoutMs = 200;  // milliseconds
-  if (late) ::kill(-*child, SIGKILL);
+  if (late) ::kill(-child, SIGKILL);
   const bool gone = !late || ::poll(&ended, 1, kKillTimeoutMs) > 0;
   int status = 0;
-  if (gone) ::waitpid(*child, &status, 0);
+  if (gone) ::waitpid(child, &status, 0);
   text = trim(text);
   if (gone && WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
   if (late) text += fmt::format(" (no response for {:g} s)", to_seconds(timeout));
