@@ -7,6 +7,7 @@
 
 #include "base/record.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "core/andon/sliding_windows.h"
 #include "gpu/device/catalog.h"
 
@@ -36,10 +37,10 @@ class RuleReader {
             name.source(),
             fmt::format("unknown \"{}\"; expected a table [rule.NAME] or [sink.NAME]", name.str()));
       }
-      if (auto done = read_rules(*table); !done) return std::move(done).error();
+      GPUYARD_TRY(read_rules(*table));
     }
     std::ranges::sort(rules_, {}, &Rule::name);
-    if (auto known = check_inhibits(); !known) return std::move(known).error();
+    GPUYARD_TRY(check_inhibits());
     return std::move(rules_);
   }
 
@@ -70,9 +71,7 @@ class RuleReader {
                   fmt::format("invalid rule name \"{}\": use 1 to {} of a-z, 0-9, '-' and '_'",
                               name.str(), kMaxRuleNameLength));
       }
-      if (auto done = read_rule(std::string(name.str()), *table, name.source()); !done) {
-        return done;
-      }
+      GPUYARD_TRY(read_rule(std::string(name.str()), *table, name.source()));
     }
     return {};
   }
@@ -82,7 +81,7 @@ class RuleReader {
     const auto known = std::ranges::find(rules_, name, &Rule::name);
     Rule rule = known != rules_.end() ? *known : Rule{};
     rule.name = name;
-    if (auto done = read_keys(rule, table); !done) return done;
+    GPUYARD_TRY(read_keys(rule, table));
     if (known == rules_.end() && !table.contains("at")) {
       return at(where, fmt::format("rule {}: missing key at (the threshold)", name));
     }
@@ -265,9 +264,8 @@ ValueError read_message(Rule& rule, const toml::node& node) {
 }  // namespace
 
 Result<Rules> apply_rules(Rules rules, std::string_view text, const std::string& file) {
-  const auto document = parse_toml(text, file);
-  if (!document) return document.error();
-  return RuleReader(file, std::move(rules)).read(*document);
+  const auto document = GPUYARD_TRY(parse_toml(text, file));
+  return RuleReader(file, std::move(rules)).read(document);
 }
 
 const Rules& built_in_rules() {

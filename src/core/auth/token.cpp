@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/try.h"
 
 namespace gpuyard::auth {
 namespace {
@@ -54,9 +55,8 @@ bool contains_only(std::string_view text, std::string_view alphabet) {
 
 Result<TokenText> TokenText::draw() {
   TokenText drawn;
-  if (auto done = draw_letters(drawn.id, kBase32, kIdLength); !done) return std::move(done).error();
-  auto done = draw_letters(drawn.secret, kBase62, kSecretLength);
-  if (!done) return std::move(done).error();
+  GPUYARD_TRY(draw_letters(drawn.id, kBase32, kIdLength));
+  GPUYARD_TRY(draw_letters(drawn.secret, kBase62, kSecretLength));
   return drawn;
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/record.h"
+#include "base/try.h"
 
 namespace gpuyard::control {
 namespace {
@@ -173,7 +174,7 @@ Result<void> SettingController::check_submission(const ChangeRequest& request) {
     return Error{Errc::denied,
                  "force is only for administrators: root, or the user gpuyard runs as"};
   }
-  if (auto checked = check_request(request); !checked) return checked;
+  GPUYARD_TRY(check_request(request));
   const bool restores = std::holds_alternative<Restore>(request.action);
   const bool sets = !restores && !request.dry_run && !std::holds_alternative<Reset>(request.action);
   const auto change_error = command_port_.change_error();
@@ -263,10 +264,9 @@ Result<SettingController::Changes> SettingController::submit_async(const ChangeR
   if (request.atomic) {
     return Error{Errc::invalid, "an atomic change needs a client that waits for the result"};
   }
-  auto prepared = prepare(request);
-  if (!prepared) return std::move(prepared).error();
+  auto prepared = GPUYARD_TRY(prepare(request));
   Changes changes;
-  for (auto& [queue, change] : *prepared) {
+  for (auto& [queue, change] : prepared) {
     const std::string operation_id = change.operation_id;
     queue->submit(std::move(change));
     changes.push_back(operations_.find(operation_id)->result);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/identifiers.h"
 #include "base/proc_stat.h"
+#include "base/try.h"
 
 namespace gpuyard::energy {
 namespace {
@@ -160,14 +161,13 @@ Result<std::vector<const DeviceState*>> Ledger::gpus_of(const WindowRequest& req
 
 Result<std::string> Ledger::begin(const WindowRequest& request, const Snapshot& edge) {
   record(edge);
-  if (const auto good = check_request(request); !good) return good.error();
-  const auto gpus = gpus_of(request, edge);
-  if (!gpus) return gpus.error();
+  GPUYARD_TRY(check_request(request));
+  const auto gpus = GPUYARD_TRY(gpus_of(request, edge));
   Window window{
       new_id(),   request.name, request.owner,        boot_id_, edge.driver.info.simulated,
       edge.taken, edge.wall,    request.max_duration, {}};
   std::vector<std::size_t> entry_indexes;
-  for (const DeviceState* const gpu : *gpus) {
+  for (const DeviceState* const gpu : gpus) {
     const std::size_t entry_index = entry_index_of(gpu->info.uuid, window.simulated);
     const bool has_entry = entry_index != kNoEntry;
     entry_indexes.push_back(entry_index);

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/text.h"
+#include "base/try.h"
 #include "core/history/history.h"
 
 namespace gpuyard::history {
@@ -202,30 +203,27 @@ std::int64_t step_for(std::int64_t range_ms, std::uint64_t points) {
 }
 
 Result<void> set_times(Query& query, const QueryParameters& parameters, std::int64_t now_ms) {
-  const auto from = parse_moment(parameters.since, "since", now_ms);
-  if (!from) return from.error();
-  const auto until = parse_moment(parameters.until, "until", now_ms);
-  if (!until) return until.error();
-  if (*from >= *until) return Error{Errc::invalid, "since must be before until"};
-  query.from_ms = *from;
-  query.until_ms = *until;
+  const auto from = GPUYARD_TRY(parse_moment(parameters.since, "since", now_ms));
+  const auto until = GPUYARD_TRY(parse_moment(parameters.until, "until", now_ms));
+  if (from >= until) return Error{Errc::invalid, "since must be before until"};
+  query.from_ms = from;
+  query.until_ms = until;
   query.points = parameters.points.value_or(kDefaultPoints);
   if (query.points < 1 || query.points > kMaxPoints) {
     return Error{Errc::invalid, fmt::format("points: expected a number from 1 to {}", kMaxPoints)};
   }
   if (!parameters.step) return {};
   if (parameters.points) return Error{Errc::invalid, "give step or points, not both"};
-  const auto step = parse_length(*parameters.step, "step");
-  if (!step) return step.error();
+  const auto step = GPUYARD_TRY(parse_length(*parameters.step, "step"));
   // Minutes are kept no longer, so that a longer range has no more points.
   const std::int64_t range = std::min(query.until_ms - query.from_ms, kMinuteRetentionMs);
   const std::int64_t min_step = range / static_cast<std::int64_t>(kMaxPoints) + 1;
-  if (*step < std::max<std::int64_t>(min_step, 1000)) {
+  if (step < std::max<std::int64_t>(min_step, 1000)) {
     const std::int64_t enough = (std::max<std::int64_t>(min_step, 1000) + 999) / 1000 * 1000;
     return Error{Errc::invalid, fmt::format("step: expected {} or more for this range; got \"{}\"",
                                             length_text(enough), printable(*parameters.step))};
   }
-  query.step_ms = *step;
+  query.step_ms = step;
   return {};
 }
 

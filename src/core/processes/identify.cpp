@@ -13,6 +13,7 @@
 
 #include "base/capabilities.h"
 #include "base/files.h"
+#include "base/try.h"
 #include "core/processes/proc_files.h"
 #include "core/processes/process_table.h"
 
@@ -61,41 +62,36 @@ bool has_ended(const UniqueFd& handle) {
 // reused meanwhile.
 Result<IdentifiedProcess> identify_process(std::uint32_t pid,
                                            const HiddenProcessViewer& view_hidden) {
-  auto handle = open_handle(pid);
-  if (!handle) return handle.error();
+  auto handle = GPUYARD_TRY(open_handle(pid));
   const std::string root(kProcRoot);
   auto view = view_process(root, pid);
   if (!view && view_hidden && hides_processes(root)) view = view_hidden(pid);
   if (!view) return view.error();
-  if (has_ended(*handle)) return process_not_found_error(pid);
+  if (has_ended(handle)) return process_not_found_error(pid);
   return IdentifiedProcess{view->process, view->uids.effective, view->parent,
-                           std::move(view->command), *std::move(handle)};
+                           std::move(view->command), std::move(handle)};
 }
 
 Result<void> send_signal(const ProcessKey& process, int number,
                          const std::function<bool(std::uint32_t uid)>& is_allowed_uid) {
-  const auto handle = open_handle(process.pid);
-  if (!handle) return handle.error();
+  const auto handle = GPUYARD_TRY(open_handle(process.pid));
   const auto directory = open_process(std::string(kProcRoot), process.pid);
-  if (!directory && directory.error().code == Errc::not_found && !has_ended(*handle)) {
+  if (!directory && directory.error().code == Errc::not_found && !has_ended(handle)) {
     return Error{Errc::denied, fmt::format("/proc hides process {}", process.pid)};
   }
   if (!directory) return directory.error();
-  const auto stat = read_stat(*directory);
-  if (!stat) return stat.error();
-  const auto start = start_of(*stat);
-  if (!start) return start.error();
+  const auto stat = GPUYARD_TRY(read_stat(*directory));
+  const auto start = GPUYARD_TRY(start_of(stat));
   // With the same start, the handle is of this process, or of one that is gone and gets nothing.
-  if (*start != process.started) return process_not_found_error(process.pid);
+  if (start != process.started) return process_not_found_error(process.pid);
   if (is_allowed_uid) {
-    const auto status = read_status(*directory);
-    if (!status) return status.error();
-    const auto uids = uids_in(*status);
+    const auto status = GPUYARD_TRY(read_status(*directory));
+    const auto uids = uids_in(status);
     if (!uids || !is_allowed_uid(uids->effective) || !is_allowed_uid(uids->real)) {
       return Error{Errc::denied, fmt::format("process {} runs as another user", process.pid)};
     }
   }
-  if (pidfd_send_signal(*handle, number)) return {};
+  if (pidfd_send_signal(handle, number)) return {};
   if (errno == ESRCH) return process_not_found_error(process.pid);
   return system_error(fmt::format("sending signal {} to process {}", number, process.pid));
 }

@@ -19,6 +19,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/passed_fds.h"
+#include "base/try.h"
 
 namespace gpuyard::processes {
 namespace {
@@ -247,9 +248,8 @@ std::optional<ProcessTable> MarkClient::table() {
 }
 
 Result<UniqueFd> request_file(const MarkClient::Connector& open, const std::string& path) {
-  const auto link = open();
-  if (!link) return link.error();
-  const int socket = link->socket.get();
+  const auto link = GPUYARD_TRY(open());
+  const int socket = link.socket.get();
   const TimePoint until = BootClock::now() + MarkClient::kFirstReplyTimeout;
   const FileRequest request{.number = 1, .digest = digest_of(path)};
   const std::string bytes = bytes_of(request);

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/try.h"
+
 namespace gpuyard::processes {
 namespace {
 
@@ -211,9 +213,8 @@ GpuUser gpu_user_of(ProcessView view, const MakerLookup& maker_of) {
 
 Result<GpuUser> read_gpu_user(const std::string& proc_root, std::uint32_t pid,
                               const MakerLookup& maker_of) {
-  auto view = view_process(proc_root, pid);
-  if (!view) return view.error();
-  return gpu_user_of(*std::move(view), maker_of);
+  auto view = GPUYARD_TRY(view_process(proc_root, pid));
+  return gpu_user_of(std::move(view), maker_of);
 }
 
 }  // namespace gpuyard::processes

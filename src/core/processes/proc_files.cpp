@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/try.h"
 
 namespace gpuyard::processes {
 namespace {
@@ -88,9 +89,8 @@ Result<std::string> read_beginning(const UniqueFd& directory, const char* name,
 }
 
 Result<ProcessStat> read_stat(const UniqueFd& directory, const char* name) {
-  const auto text = read_beginning(directory, name, kMaxStatBytes);
-  if (!text) return text.error();
-  auto stat = parse_process_stat(*text);
+  const auto text = GPUYARD_TRY(read_beginning(directory, name, kMaxStatBytes));
+  auto stat = parse_process_stat(text);
   if (!stat) return Error{Errc::invalid, "its stat file is malformed"};
   return *std::move(stat);
 }

@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "base/unique_fd.h"
 
 namespace gpuyard::processes {
@@ -72,27 +73,23 @@ Result<ProcessTable> read_process_table(const std::string& proc_root) {
 // The open directory stays the same process's, even if that ends meanwhile. In a copy of /proc this
 // does not hold, and the second read of the start makes sure.
 Result<ProcessView> view_process(const std::string& proc_root, std::uint32_t pid) {
-  const auto process = open_process(proc_root, pid);
-  if (!process) return process.error();
-  const auto stat = read_stat(*process);
-  if (!stat) return stat.error();
-  const auto start = start_of(*stat);
-  if (!start) return start.error();
-  const auto status = read_status(*process);
-  if (!status) return status.error();
-  const auto uids = uids_in(*status);
+  const auto process = GPUYARD_TRY(open_process(proc_root, pid));
+  const auto stat = GPUYARD_TRY(read_stat(process));
+  const auto start = GPUYARD_TRY(start_of(stat));
+  const auto status = GPUYARD_TRY(read_status(process));
+  const auto uids = uids_in(status);
   if (!uids) return Error{Errc::invalid, "its status file names no user"};
-  auto cgroup = read_cgroup(*process);
-  const auto after = read_stat(*process);
-  if (!after || after->start_ticks != stat->start_ticks) {
+  auto cgroup = read_cgroup(process);
+  const auto after = read_stat(process);
+  if (!after || after->start_ticks != stat.start_ticks) {
     return Error{Errc::not_found, "the process exited while it was being read"};
   }
-  return ProcessView{{pid, *start},
-                     stat->parent,
-                     stat->state == 'D',
+  return ProcessView{{pid, start},
+                     stat.parent,
+                     stat.state == 'D',
                      *uids,
-                     is_pid_namespace_init(*status),
-                     valid_text(stat->command, kMaxCommandBytes),
+                     is_pid_namespace_init(status),
+                     valid_text(stat.command, kMaxCommandBytes),
                      cgroup ? *std::move(cgroup) : ""};
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
+#include "base/try.h"
 #include "gpu/device/command.h"
 #include "gpu/device/fake_backend.h"
 #include "gpu/device/setting.h"
@@ -94,20 +95,18 @@ struct FakeFleet::State {
   template <class Use>
   auto on_gpu(const DeviceId& id, Use&& use) -> decltype(use(std::declval<Gpu&>())) {
     const MutexLock lock(mutex);
-    const auto gpu = wait_present(id);
-    if (!gpu) return gpu.error();
-    return use(**gpu);
+    const auto gpu = GPUYARD_TRY(wait_present(id));
+    return use(*gpu);
   }
 
   // Records a write to a GPU that is present, whether or not it succeeds.
   template <class What>
   Result<void> write(const DeviceId& id, const What& what) {
     const MutexLock lock(mutex);
-    const auto gpu = wait_present(id);
-    if (!gpu) return gpu.error();
-    auto done = (*gpu)->change(what);
+    const auto gpu = GPUYARD_TRY(wait_present(id));
+    auto done = gpu->change(what);
     writes.push_back(
-        {(*gpu)->info.index, what, done ? std::nullopt : std::optional(done.error().code)});
+        {gpu->info.index, what, done ? std::nullopt : std::optional(done.error().code)});
     if (writes.size() > kMaxKeptWrites) writes.pop_front();
     return done;
   }

@@ -17,6 +17,7 @@
 #include "base/json_writer.h"
 #include "base/log.h"
 #include "base/proc_stat.h"
+#include "base/try.h"
 
 namespace gpuyard::driver {
 namespace {
@@ -154,7 +155,7 @@ Result<void> ChangeLog::lock_and_refresh() {
   constexpr timespec kPause{0, 10'000'000};
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     if (!file_) {
-      if (auto opened = open(); !opened) return opened;
+      GPUYARD_TRY(open());
     }
     if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
       ::nanosleep(&kPause, nullptr);
@@ -232,13 +233,13 @@ Result<void> ChangeLog::rotate() {
 // The caller has the lock of the file.
 Result<void> ChangeLog::append(ChangeLine line) {
   if (read_bytes_ >= max_bytes_) {
-    if (auto rotated = rotate(); !rotated) return rotated;
+    GPUYARD_TRY(rotate());
   }
   if (!started_ && line.step != ChangeStep::start) {
     ChangeLine first;
     first.boot = boot_;
     first.previous = hash_;
-    if (auto begun = append(std::move(first)); !begun) return begun;
+    GPUYARD_TRY(append(std::move(first)));
   }
   line.number = number_ + 1;
   line.at = to_rfc3339(wall_now());
@@ -273,7 +274,7 @@ Result<void> ChangeLog::write(const std::string& line) {
 
 Result<std::uint64_t> ChangeLog::begin(const Change& change, std::int64_t changes_per_minute) {
   const MutexLock lock(mutex_);
-  if (auto locked = lock_and_refresh(); !locked) return std::move(locked).error();
+  GPUYARD_TRY(lock_and_refresh());
   // Counted here, with the changes of other setters.
   if (rate_limit_delay_locked(change.gpu, changes_per_minute)) {
     unlock();
@@ -318,7 +319,7 @@ void ChangeLog::finish(std::uint64_t number, const CommandReply& reply) {
 
 Result<void> ChangeLog::append_results() {
   while (!results_.empty()) {
-    if (auto done = append(results_.front()); !done) return done;
+    GPUYARD_TRY(append(results_.front()));
     results_.pop_front();
   }
   return {};

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/helper_socket.h"
+#include "base/try.h"
 #include "gpu/driver/command_workers.h"
 #include "gpu/driver/setter_record.h"
 #include "gpu/driver/worker_thread.h"
@@ -55,11 +56,10 @@ Result<std::unique_ptr<ChangeWorkers>> ChangeWorkers::start(const std::shared_pt
                                                             const OnInvalid& on_invalid) {
   std::unique_ptr<ChangeWorkers> workers(new ChangeWorkers);
   for (std::uint32_t index = 0; index < gpu_count; ++index) {
-    auto pair = make_socket_pair();
-    if (!pair) return std::move(pair).error();
-    workers->workers_.push_back(std::make_shared<Worker>(backend, index, std::move(pair->ours),
+    auto pair = GPUYARD_TRY(make_socket_pair());
+    workers->workers_.push_back(std::make_shared<Worker>(backend, index, std::move(pair.ours),
                                                          executor, on_reply, on_invalid));
-    workers->sockets_.push_back(std::move(pair->theirs));
+    workers->sockets_.push_back(std::move(pair.theirs));
   }
   for (const auto& worker : workers->workers_) WorkerThread::start(worker);
   return workers;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/try.h"
 
 namespace gpuyard::driver {
 namespace {
@@ -27,29 +28,27 @@ Error unexpected_value_error(const Apply& apply, const SettingState& before) {
 
 Result<void> check_before(Backend& backend, const DeviceId& device, const Apply& apply,
                           CommandReply& reply) {
-  if (auto may = backend.check_control(); !may) return may;
-  auto before = backend.read_setting(device, apply.setting.kind);
-  if (!before) return std::move(before).error();
-  reply.before = *before;
-  if (auto allowed = check_setting(apply.setting, *before); !allowed) return allowed;
-  if (!is_expected(apply, *before)) return unexpected_value_error(apply, *before);
+  GPUYARD_TRY(backend.check_control());
+  auto before = GPUYARD_TRY(backend.read_setting(device, apply.setting.kind));
+  reply.before = before;
+  GPUYARD_TRY(check_setting(apply.setting, before));
+  if (!is_expected(apply, before)) return unexpected_value_error(apply, before);
   return {};
 }
 
 Result<void> execute(Backend& backend, const DeviceId& device, const ReadSetting& command,
                      const AdmissionCheck&, CommandReply& reply) {
-  auto state = backend.read_setting(device, command.kind);
-  if (!state) return std::move(state).error();
-  reply.before = *std::move(state);
+  auto state = GPUYARD_TRY(backend.read_setting(device, command.kind));
+  reply.before = std::move(state);
   return {};
 }
 
 Result<void> execute(Backend& backend, const DeviceId& device, const Apply& apply,
                      const AdmissionCheck& admit, CommandReply& reply) {
-  if (auto checked = check_before(backend, device, apply, reply); !checked) return checked;
-  if (auto admitted = admit ? admit(reply.before) : Result<void>(); !admitted) return admitted;
+  GPUYARD_TRY(check_before(backend, device, apply, reply));
+  GPUYARD_TRY(admit ? admit(reply.before) : Result<void>());
   reply.called = true;
-  if (auto done = backend.apply(device, apply.setting); !done) return done;
+  GPUYARD_TRY(backend.apply(device, apply.setting));
   // The write is done even if the setting cannot be read back; its value is then unknown.
   if (auto after = backend.read_setting(device, apply.setting.kind))
     reply.after = *std::move(after);
@@ -58,8 +57,8 @@ Result<void> execute(Backend& backend, const DeviceId& device, const Apply& appl
 
 Result<void> execute(Backend& backend, const DeviceId& device, const ClearEcc& clear,
                      const AdmissionCheck& admit, CommandReply& reply) {
-  if (auto may = backend.check_control(); !may) return may;
-  if (auto admitted = admit ? admit(std::nullopt) : Result<void>(); !admitted) return admitted;
+  GPUYARD_TRY(backend.check_control());
+  GPUYARD_TRY(admit ? admit(std::nullopt) : Result<void>());
   reply.called = true;
   return backend.clear_ecc(device, clear.counter);
 }
@@ -67,9 +66,8 @@ Result<void> execute(Backend& backend, const DeviceId& device, const ClearEcc& c
 Result<void> execute(Backend& backend, const DeviceId& device, const ReadEnergy&,
                      const AdmissionCheck&, CommandReply& reply) {
   reply.called = true;
-  auto millijoules = backend.total_energy(device);
-  if (!millijoules) return std::move(millijoules).error();
-  reply.energy_mj = *millijoules;
+  auto millijoules = GPUYARD_TRY(backend.total_energy(device));
+  reply.energy_mj = millijoules;
   return {};
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/passed_fds.h"
+#include "base/try.h"
 
 namespace gpuyard::driver {
 namespace {
@@ -32,11 +33,11 @@ Result<void> send_any(int socket, const Message& message, std::span<const int> d
 template <class Message>
 Result<Message> receive_any(int socket, std::vector<UniqueFd>* descriptors, Wait wait) {
   thread_local std::string buffer(kMaxMessage, '\0');
-  const auto length = receive_bytes(socket, buffer.data(), buffer.size(), descriptors, wait);
-  if (!length) return length.error();
-  if (*length > buffer.size()) return Error{Errc::invalid, "driver message too long"};
+  const auto length =
+      GPUYARD_TRY(receive_bytes(socket, buffer.data(), buffer.size(), descriptors, wait));
+  if (length > buffer.size()) return Error{Errc::invalid, "driver message too long"};
   Message message;
-  Decoder decoder(std::string_view(buffer.data(), *length));
+  Decoder decoder(std::string_view(buffer.data(), length));
   decoder.get(message);
   if (!decoder.is_complete()) return Error{Errc::invalid, "driver message not understood"};
   return message;

@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/try.h"
 #include "gpu/driver/change_workers.h"
 #include "gpu/driver/command_workers.h"
 #include "gpu/driver/execute_command.h"
@@ -96,7 +97,7 @@ class LoggedExecutor {
     const bool earlier = request.puts_back && apply != nullptr && is_earlier_value(request, *apply);
     if (apply != nullptr && !earlier) {
       if (before && before->allowed) report_bounds(index, apply->setting.kind, *before->allowed);
-      if (auto within = check_bounds(policy_, apply->setting); !within) return within;
+      GPUYARD_TRY(check_bounds(policy_, apply->setting));
     }
     const ChangeLog::Change change = change_of(request, before);
     auto begun = log_.begin(change, policy_.changes_a_minute);

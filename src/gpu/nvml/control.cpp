@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/try.h"
 #include "gpu/nvml/api.h"
 
 namespace gpuyard::nvml {
@@ -89,10 +90,9 @@ Clocks memory_clocks_of(const Api& api, DeviceHandle device, SettingKind kind) {
 // Returns the GPU clocks that are possible at any memory clock.
 Clocks gpu_clocks_of(const Api& api, DeviceHandle device) {
   constexpr auto kKind = SettingKind::gpu_clocks;
-  const auto memory = memory_clocks_of(api, device, kKind);
-  if (!memory) return memory.error();
+  const auto memory = GPUYARD_TRY(memory_clocks_of(api, device, kKind));
   std::vector<unsigned> all;
-  for (const unsigned at : *memory) {
+  for (const unsigned at : memory) {
     const auto some = query_clocks(kKind, [&](unsigned* count, unsigned* clocks) {
       return api.supported_graphics_clocks(device, at, count, clocks);
     });

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/try.h"
 #include "gpu/device/device.h"
 #include "gpu/device/error.h"
 #include "gpu/nvml/api.h"
@@ -114,10 +115,9 @@ Result<unsigned> NvmlBackend::open_and_count() {
 }
 
 Result<DriverSession> NvmlBackend::start() {
-  const auto count = open_and_count();
-  if (!count) return count.error();
+  const auto count = GPUYARD_TRY(open_and_count());
   const bool own_time = library_.has_own_time != nullptr && library_.has_own_time() != 0;
-  return DriverSession{driver_info(library_), *count, own_time};
+  return DriverSession{driver_info(library_), count, own_time};
 }
 
 DeviceInfo NvmlBackend::open(std::uint32_t index) {
@@ -173,12 +173,11 @@ Result<void> NvmlBackend::check_control() {
 }
 
 Result<SettingState> NvmlBackend::read_setting(const DeviceId& id, SettingKind kind) {
-  const auto handle = handle_of(id);
-  if (!handle) return handle.error();
-  if (kind != SettingKind::power_limit) return read_device_setting(library_.api, *handle, kind);
+  const auto handle = GPUYARD_TRY(handle_of(id));
+  if (kind != SettingKind::power_limit) return read_device_setting(library_.api, handle, kind);
   if (auto range = power_limit_range_of(id))
-    return read_power_limit(library_.api, *handle, *std::move(range));
-  auto state = read_device_setting(library_.api, *handle, kind);
+    return read_power_limit(library_.api, handle, *std::move(range));
+  auto state = read_device_setting(library_.api, handle, kind);
   if (state && state->allowed && state->by_default) keep_power_limit_range(id, *state);
   return state;
 }
@@ -199,27 +198,23 @@ void NvmlBackend::keep_power_limit_range(const DeviceId& id, SettingState range)
 }
 
 Result<void> NvmlBackend::apply(const DeviceId& id, const Setting& setting) {
-  const auto handle = handle_of(id);
-  if (!handle) return handle.error();
-  return write_device_setting(library_.api, *handle, setting);
+  const auto handle = GPUYARD_TRY(handle_of(id));
+  return write_device_setting(library_.api, handle, setting);
 }
 
 Result<void> NvmlBackend::clear_ecc(const DeviceId& id, EccCounter counter) {
-  const auto handle = handle_of(id);
-  if (!handle) return handle.error();
-  return clear_ecc_counter(library_.api, *handle, counter);
+  const auto handle = GPUYARD_TRY(handle_of(id));
+  return clear_ecc_counter(library_.api, handle, counter);
 }
 
 Result<std::int64_t> NvmlBackend::total_energy(const DeviceId& id) {
-  const auto handle = handle_of(id);
-  if (!handle) return handle.error();
-  return read_total_energy(library_.api, *handle);
+  const auto handle = GPUYARD_TRY(handle_of(id));
+  return read_total_energy(library_.api, handle);
 }
 
 Result<std::unique_ptr<Backend>> make_backend(const std::string& path) {
-  auto library = load_library(path);
-  if (!library) return std::move(library).error();
-  return std::unique_ptr<Backend>(std::make_unique<NvmlBackend>(*std::move(library)));
+  auto library = GPUYARD_TRY(load_library(path));
+  return std::unique_ptr<Backend>(std::make_unique<NvmlBackend>(std::move(library)));
 }
 
 }  // namespace gpuyard::nvml

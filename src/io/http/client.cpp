@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/try.h"
 #include "io/http/asio.h"
 #include "io/http/client_socket.h"
 #include "io/http/event_parser.h"
@@ -33,10 +34,9 @@ class Receiver {
   // Parses the bytes of one read, or the end of the connection.
   Result<void> receive_some(Parser& parser, TimePoint deadline) {
     std::array<char, std::size_t{16} * 1024> space;
-    const auto got = socket_.receive(space, deadline);
-    if (!got) return got.error();
-    if (*got == 0) return finish(parser);
-    pending_.append(space.data(), *got);
+    const auto got = GPUYARD_TRY(socket_.receive(space, deadline));
+    if (got == 0) return finish(parser);
+    pending_.append(space.data(), got);
     return parse(parser);
   }
 
@@ -144,13 +144,10 @@ Result<void> check_request(const ClientRequest& request) {
 template <class Server>
 Result<ClientSocket> send_request(const Server& server, const ClientRequest& request,
                                   TimePoint until) {
-  if (auto right = check_request(request); !right) return std::move(right).error();
+  GPUYARD_TRY(check_request(request));
   auto socket = ClientSocket::connect(server, until);
   if (!socket) return socket;
-  if (auto sent = socket->send(render(host_field(server), request, ConnectionReuse::close), until);
-      !sent) {
-    return std::move(sent).error();
-  }
+  GPUYARD_TRY(socket->send(render(host_field(server), request, ConnectionReuse::close), until));
   return socket;
 }
 
@@ -195,11 +192,9 @@ template <class Server>
 Result<ClientResponse> fetch_from(const Server& server, const ClientRequest& request,
                                   Duration timeout, std::size_t max_body, ResponseScope wanted) {
   const TimePoint until = BootClock::now() + timeout;
-  auto socket = send_request(server, request, until);
-  if (!socket) return std::move(socket).error();
-  auto received = receive(*socket, request, until, max_body, wanted);
-  if (!received) return std::move(received).error();
-  return std::move(received->response);
+  auto socket = GPUYARD_TRY(send_request(server, request, until));
+  auto received = GPUYARD_TRY(receive(socket, request, until, max_body, wanted));
+  return std::move(received.response);
 }
 
 // One request over a tunnel's connection, which is kept for the next if it can be.
@@ -209,7 +204,7 @@ Result<ClientResponse> fetch_on_tunnel(std::unique_ptr<TunnelConnection> connect
   const TimePoint until = BootClock::now() + timeout;
   ClientSocket socket(endpoint, std::move(connection));
   const std::string text = render(host_field(endpoint), request, ConnectionReuse::keep);
-  if (auto sent = socket.send(text, until); !sent) return std::move(sent).error();
+  GPUYARD_TRY(socket.send(text, until));
   auto received = receive(socket, request, until, max_body, ResponseScope::all);
   if (!received) return std::move(received).error();
   if (received->complete) endpoint.tunnel->store_idle(socket.release_tunnel());
@@ -219,7 +214,7 @@ Result<ClientResponse> fetch_on_tunnel(std::unique_ptr<TunnelConnection> connect
 // The deadline is for the request alone: a login has the tunnel's own.
 Result<ClientResponse> fetch_through_tunnel(const Endpoint& endpoint, const ClientRequest& request,
                                             Duration timeout, std::size_t max_body) {
-  if (auto right = check_request(request); !right) return std::move(right).error();
+  GPUYARD_TRY(check_request(request));
   if (auto idle = endpoint.tunnel->take_idle()) {
     auto response = fetch_on_tunnel(std::move(idle), endpoint, request, timeout, max_body);
     // The other side may have closed it just now. Only a request that changes nothing is made
@@ -227,9 +222,8 @@ Result<ClientResponse> fetch_through_tunnel(const Endpoint& endpoint, const Clie
     const bool reads = request.method == Method::get || request.method == Method::head;
     if (response || !reads || response.error().code == Errc::timed_out) return response;
   }
-  auto connection = endpoint.tunnel->open();
-  if (!connection) return std::move(connection).error();
-  return fetch_on_tunnel(*std::move(connection), endpoint, request, timeout, max_body);
+  auto connection = GPUYARD_TRY(endpoint.tunnel->open());
+  return fetch_on_tunnel(std::move(connection), endpoint, request, timeout, max_body);
 }
 
 }  // namespace
@@ -275,17 +269,15 @@ Result<EventReader> EventReader::open(const Endpoint& endpoint, ClientRequest re
   TimePoint until = BootClock::now() + timeout;
   request.headers.push_back({"Accept", std::string(kEventStream)});
   request = with_token(std::move(request), endpoint);
-  auto socket = send_request(endpoint, request, until);
-  if (!socket) return std::move(socket).error();
+  auto socket = GPUYARD_TRY(send_request(endpoint, request, until));
   if (endpoint.tunnel != nullptr) until = BootClock::now() + timeout;  // a login took its time
-  auto state = std::make_unique<State>(*std::move(socket));
+  auto state = std::make_unique<State>(std::move(socket));
   prepare(state->parser, request, kDefaultMaxBodyBytes);
   const auto streams = [&] {
     return state->parser.is_header_done() && state->parser.get().result_int() == 200;
   };
   while (!state->parser.is_done() && !streams()) {
-    if (auto got = state->receiver.receive_some(state->parser, until); !got)
-      return std::move(got).error();
+    GPUYARD_TRY(state->receiver.receive_some(state->parser, until));
   }
   state->parser.body_limit(boost::none);  // of all events together
   state->last_byte_at = BootClock::now();

@@ -17,6 +17,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "io/http/origin.h"
 #include "io/http/resolver.h"
 
@@ -33,26 +34,22 @@ Result<ClientSocket> ClientSocket::connect(const Endpoint& endpoint, TimePoint d
                                            std::string_view from) {
   if (endpoint.kind == Endpoint::Kind::tls) return connect(endpoint.tls->origin, deadline);
   if (endpoint.tunnel != nullptr) {
-    auto connection = endpoint.tunnel->open();
-    if (!connection) return std::move(connection).error();
-    return ClientSocket(endpoint, *std::move(connection));
+    auto connection = GPUYARD_TRY(endpoint.tunnel->open());
+    return ClientSocket(endpoint, std::move(connection));
   }
   ClientSocket socket(endpoint.text());
-  if (auto opened = socket.open(endpoint, deadline, from); !opened) {
-    return std::move(opened).error();
-  }
+  GPUYARD_TRY(socket.open(endpoint, deadline, from));
   return socket;
 }
 
 Result<ClientSocket> ClientSocket::connect_plain(const Origin& origin, TimePoint deadline) {
   const Proxy direct{origin.host, origin.port};
   const Proxy& next = origin.proxy ? *origin.proxy : direct;
-  const auto addresses = resolve(next.host, next.port, deadline);
-  if (!addresses) return addresses.error();
+  const auto addresses = GPUYARD_TRY(resolve(next.host, next.port, deadline));
   ClientSocket socket(origin.proxy ? text_of(next) : origin.text());
   Result<void> opened;
-  auto left = static_cast<Duration::rep>(addresses->size());
-  for (const Endpoint& address : *addresses) {
+  auto left = static_cast<Duration::rep>(addresses.size());
+  for (const Endpoint& address : addresses) {
     // An address that swallows packets leaves time for the next one.
     const TimePoint now = BootClock::now();
     opened = socket.open(address, now + (deadline - now) / left--);
@@ -61,9 +58,7 @@ Result<ClientSocket> ClientSocket::connect_plain(const Origin& origin, TimePoint
   if (!opened) return std::move(opened).error();
   if (!origin.proxy) return socket;
   if (origin.tls) {
-    if (auto passed = socket.connect_through_proxy(origin, deadline); !passed) {
-      return std::move(passed).error();
-    }
+    GPUYARD_TRY(socket.connect_through_proxy(origin, deadline));
   }
   socket.peer_name_ = fmt::format("{} through {}", origin.text(), text_of(next));
   return socket;
@@ -77,13 +72,12 @@ Result<void> ClientSocket::connect_through_proxy(const Origin& origin, TimePoint
   if (!origin.proxy->authorization.empty()) {
     request += fmt::format("Proxy-Authorization: {}\r\n", origin.proxy->authorization);
   }
-  if (auto sent = send_raw(request + "\r\n", deadline); !sent) return sent;
+  GPUYARD_TRY(send_raw(request + "\r\n", deadline));
   std::string head;
   while (!head.ends_with("\r\n\r\n")) {
     std::array<char, 1> byte{};  // what follows the head is the origin's
-    const auto got = receive_raw(byte, deadline);
-    if (!got) return got.error();
-    if (*got == 0) return invalid_response_error("the connection closed before the response");
+    const auto got = GPUYARD_TRY(receive_raw(byte, deadline));
+    if (got == 0) return invalid_response_error("the connection closed before the response");
     if (head.size() == kMaxHeadBytes)
       return invalid_response_error("the response header is too long");
     head += byte[0];
@@ -100,18 +94,15 @@ Result<void> ClientSocket::connect_through_proxy(const Origin& origin, TimePoint
 Result<ClientSocket> ClientSocket::connect(const Origin& origin, TimePoint deadline) {
   auto socket = connect_plain(origin, deadline);
   if (!socket || !origin.tls) return socket;
-  auto agreed = socket->start_tls(TlsClient::make(origin), deadline);
-  if (!agreed) return std::move(agreed).error();
+  GPUYARD_TRY(socket->start_tls(TlsClient::make(origin), deadline));
   return socket;
 }
 
 Result<PresentedCertificate> ClientSocket::fetch_certificate(const Origin& origin,
                                                              TimePoint deadline) {
-  auto socket = connect_plain(origin, deadline);
-  if (!socket) return std::move(socket).error();
-  auto agreed = socket->start_tls(TlsClient::make_unverified(origin), deadline);
-  if (!agreed) return std::move(agreed).error();
-  return socket->tls_->presented_certificate();
+  auto socket = GPUYARD_TRY(connect_plain(origin, deadline));
+  GPUYARD_TRY(socket.start_tls(TlsClient::make_unverified(origin), deadline));
+  return socket.tls_->presented_certificate();
 }
 
 Result<void> ClientSocket::start_tls(Result<std::unique_ptr<TlsClient>> tls, TimePoint deadline) {
@@ -124,34 +115,32 @@ Result<void> ClientSocket::start_tls(Result<std::unique_ptr<TlsClient>> tls, Tim
     if (!done) return done.error();
     if (!sent) return sent;
     if (*done) return {};
-    if (auto fed = feed_tls(deadline); !fed) return fed;
+    GPUYARD_TRY(feed_tls(deadline));
   }
 }
 
 Result<void> ClientSocket::feed_tls(TimePoint deadline) {
   std::array<char, std::size_t{16} * 1024> space;
-  const auto got = receive_raw(space, deadline);
-  if (!got) return got.error();
-  if (*got == 0)
+  const auto got = GPUYARD_TRY(receive_raw(space, deadline));
+  if (got == 0)
     return invalid_response_error("the connection closed in the middle of the response");
-  tls_->feed({space.data(), *got});
+  tls_->feed({space.data(), got});
   return {};
 }
 
 Result<void> ClientSocket::send(std::string_view bytes, TimePoint deadline) {
   if (tls_ == nullptr) return send_raw(bytes, deadline);
-  if (auto encrypted = tls_->encrypt(bytes); !encrypted) return encrypted;
+  GPUYARD_TRY(tls_->encrypt(bytes));
   return send_raw(tls_->take(), deadline);
 }
 
 Result<std::size_t> ClientSocket::receive(std::span<char> space, TimePoint deadline) {
   if (tls_ == nullptr) return receive_raw(space, deadline);
   for (;;) {
-    const auto got = tls_->decrypt(space);
-    if (!got) return got.error();
-    if (*got) return **got;
-    if (auto sent = send_raw(tls_->take(), deadline); !sent) return std::move(sent).error();
-    if (auto fed = feed_tls(deadline); !fed) return std::move(fed).error();
+    const auto got = GPUYARD_TRY(tls_->decrypt(space));
+    if (got) return *got;
+    GPUYARD_TRY(send_raw(tls_->take(), deadline));
+    GPUYARD_TRY(feed_tls(deadline));
   }
 }
 
@@ -211,7 +200,7 @@ Result<void> ClientSocket::open(const Endpoint& endpoint, TimePoint deadline,
 }
 
 Result<void> ClientSocket::finish_connecting(TimePoint deadline) {
-  if (auto connected = wait(POLLOUT, deadline); !connected) return connected;
+  GPUYARD_TRY(wait(POLLOUT, deadline));
   int code = 0;
   socklen_t length = sizeof code;
   ::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &code, &length);
@@ -225,7 +214,7 @@ Result<void> ClientSocket::send_raw(std::string_view bytes, TimePoint deadline) 
     if (sent >= 0) {
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN) {
-      if (auto writable = wait(POLLOUT, deadline); !writable) return writable;
+      GPUYARD_TRY(wait(POLLOUT, deadline));
     } else if (errno == EPIPE || errno == ECONNRESET) {
       return {};  // refused early; receive() reads why
     } else if (errno != EINTR) {
@@ -237,7 +226,7 @@ Result<void> ClientSocket::send_raw(std::string_view bytes, TimePoint deadline) 
 
 Result<std::size_t> ClientSocket::receive_raw(std::span<char> space, TimePoint deadline) {
   for (;;) {
-    if (auto readable = wait(POLLIN, deadline); !readable) return std::move(readable).error();
+    GPUYARD_TRY(wait(POLLIN, deadline));
     const ssize_t got = ::recv(descriptor(), space.data(), space.size(), 0);
     if (got >= 0) return static_cast<std::size_t>(got);
     if (errno != EAGAIN && errno != EINTR)

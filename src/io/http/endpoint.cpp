@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/try.h"
 #include "io/http/origin.h"
 #include "io/http/tunnel.h"
 
@@ -119,8 +120,7 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
     if (!port) return endpoint_error(text);
     endpoint = Endpoint::tcp(std::string(address), *port);
   }
-  const auto address = to_socket_address(endpoint);
-  if (!address) return address.error();
+  GPUYARD_TRY(to_socket_address(endpoint));
   return endpoint;
 }
 

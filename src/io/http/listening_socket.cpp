@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/try.h"
 
 namespace gpuyard::http {
 namespace {
@@ -80,11 +81,11 @@ struct SocketDirectory {
 
 Result<void> bind_with_mode(const UniqueFd& socket, const SocketDirectory& socket_directory,
                             unsigned mode) {
-  const auto address = to_socket_address(Endpoint::unix_socket(socket_directory.socket_path()));
-  if (!address) return address.error();
+  const auto address =
+      GPUYARD_TRY(to_socket_address(Endpoint::unix_socket(socket_directory.socket_path())));
   // Left by a process that died.
   ::unlinkat(socket_directory.directory.get(), socket_directory.name.c_str(), 0);
-  if (::bind(socket.get(), address->get(), address->length) != 0) {
+  if (::bind(socket.get(), address.get(), address.length) != 0) {
     return system_error("creating a socket");
   }
   if (::fchmodat(socket_directory.directory.get(), socket_directory.name.c_str(), mode, 0) != 0) {
@@ -112,14 +113,13 @@ Result<UniqueFd> listen_on_tcp(const Endpoint& endpoint) {
 // A Unix socket is bound under a name of its own, given its mode, made to listen, and only then
 // linked to the path that clients know.
 Result<UnixListener> listen_on_unix(const std::string& path, unsigned mode) {
-  const auto address = to_socket_address(Endpoint::unix_socket(path));
-  if (!address) return address.error();
+  const auto address = GPUYARD_TRY(to_socket_address(Endpoint::unix_socket(path)));
   const std::string where = parent_directory(path);
   const SocketDirectory socket_directory{
       UniqueFd(::open(where.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
       fmt::format(".gpuyard-{}", ::getpid())};
   if (!socket_directory.directory) return system_error("opening " + where);
-  if (auto cleared = clear_stale(path, *address); !cleared) return std::move(cleared).error();
+  GPUYARD_TRY(clear_stale(path, address));
   UniqueFd socket = open_socket();
   if (!socket) return system_error("opening a socket");
   if (auto bound = bind_with_mode(socket, socket_directory, mode); !bound) {

@@ -16,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include "base/try.h"
 #include "io/http/client_socket.h"
 #include "io/http/tunnel.h"
 
@@ -155,9 +156,8 @@ Result<void> relay(const Endpoint& server, int in, int out, const RelayLimits& l
   const TimePoint now = BootClock::now();
   const auto name =
       fmt::format("{}{} {}", kRelayNamePrefix, ::getpid(), now.time_since_epoch().count());
-  auto connected = ClientSocket::connect(server, now + limits.connect_timeout, name);
-  if (!connected) return std::move(connected).error();
-  Relay(in, out, connected->release_socket(), limits).run();
+  auto connected = GPUYARD_TRY(ClientSocket::connect(server, now + limits.connect_timeout, name));
+  Relay(in, out, connected.release_socket(), limits).run();
   return {};
 }
 

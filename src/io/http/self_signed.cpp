@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/try.h"
 #include "io/http/openssl.h"
 
 namespace gpuyard::http {
@@ -132,20 +133,17 @@ Result<SelfSignedCertificate> make_self_signed(const std::vector<std::string>& n
                                                std::string_view key_pem) {
   if (!start_openssl()) return creation_error("OpenSSL cannot be initialised");
   ::ERR_clear_error();
-  auto alternatives = alternative_names(names);
-  if (!alternatives) return std::move(alternatives).error();
-  auto key = key_for(key_pem);
-  if (!key) return std::move(key).error();
+  auto alternatives = GPUYARD_TRY(alternative_names(names));
+  auto key = GPUYARD_TRY(key_for(key_pem));
   const Certificate certificate(::X509_new());
   X509* x = certificate.get();
   const bool written = ::X509_set_version(x, X509_VERSION_3) == 1 && set_serial(x) &&
                        set_subject(x, names.front()) && set_dates(x, now, validity) &&
-                       ::X509_set_pubkey(x, key->get()) == 1 && describe(x, alternatives->get());
+                       ::X509_set_pubkey(x, key.get()) == 1 && describe(x, alternatives.get());
   if (!written) return creation_error("setting its fields");
-  if (::X509_sign(x, key->get(), ::EVP_sha256()) <= 0) return creation_error("signing it");
-  auto text = key_to_pem(key->get());
-  if (!text) return std::move(text).error();
-  return SelfSignedCertificate{certificate_to_pem(x), *std::move(text)};
+  if (::X509_sign(x, key.get(), ::EVP_sha256()) <= 0) return creation_error("signing it");
+  auto text = GPUYARD_TRY(key_to_pem(key.get()));
+  return SelfSignedCertificate{certificate_to_pem(x), std::move(text)};
 }
 
 }  // namespace gpuyard::http

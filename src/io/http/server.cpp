@@ -1,6 +1,7 @@
 #include "io/http/server.h"
 
 #include "base/files.h"
+#include "base/try.h"
 #include "io/http/endpoint.h"
 #include "io/http/limits.h"
 #include "io/http/listener.h"
@@ -21,11 +22,10 @@ struct Server::State {
   Result<BoundAddress> listen_tcp(const std::string& address, std::uint16_t port,
                                   Listener::Accept on_accept = nullptr) {
     const Endpoint requested = Endpoint::tcp(address, port);
-    auto socket = listen_on_tcp(requested);
-    if (!socket) return std::move(socket).error();
+    auto socket = GPUYARD_TRY(listen_on_tcp(requested));
     // Has the port that the kernel chose for 0.
-    const Endpoint bound = local_endpoint(*socket).value_or(requested);
-    add_listener(*std::move(socket), bound, std::move(on_accept));
+    const Endpoint bound = local_endpoint(socket).value_or(requested);
+    add_listener(std::move(socket), bound, std::move(on_accept));
     return BoundAddress{bound.address, bound.port};
   }
   void stop_listening() {
@@ -86,10 +86,9 @@ Result<BoundAddress> Server::listen_tls(const std::string& address, std::uint16_
 }
 
 Result<void> Server::listen_unix(const std::string& path, unsigned mode) {
-  auto listener = listen_on_unix(path, mode);
-  if (!listener) return std::move(listener).error();
-  state_->files.push_back(std::move(listener->file));
-  state_->add_listener(std::move(listener->socket), Endpoint::unix_socket(path));
+  auto listener = GPUYARD_TRY(listen_on_unix(path, mode));
+  state_->files.push_back(std::move(listener.file));
+  state_->add_listener(std::move(listener.socket), Endpoint::unix_socket(path));
   return {};
 }
 

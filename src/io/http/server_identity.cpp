@@ -17,6 +17,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "io/http/openssl.h"
 
 namespace gpuyard::http {
@@ -261,29 +262,21 @@ struct Credentials {
 
 Result<Credentials> read_credentials(const IdentityFiles& files, WallTime now,
                                      ServerIdentity& identity) {
-  const auto chain_text = read_pem(files.certificate);
-  if (!chain_text) return chain_text.error();
-  auto chain = parse_chain(files.certificate, *chain_text);
-  if (!chain) return std::move(chain).error();
-  const auto key_text = read_key_pem(files.key);
-  if (!key_text) return key_text.error();
-  auto key = parse_key(files.key, *key_text);
-  if (!key) return std::move(key).error();
-  X509* leaf = chain->front().get();
+  const auto chain_text = GPUYARD_TRY(read_pem(files.certificate));
+  auto chain = GPUYARD_TRY(parse_chain(files.certificate, chain_text));
+  const auto key_text = GPUYARD_TRY(read_key_pem(files.key));
+  auto key = GPUYARD_TRY(parse_key(files.key, key_text));
+  X509* leaf = chain.front().get();
   identity.facts = facts_of(leaf);
-  if (auto pair = check_pair(files, *chain, key->get()); !pair) return std::move(pair).error();
-  if (auto dates = check_dates(files, identity.facts, now); !dates) {
-    return std::move(dates).error();
-  }
+  GPUYARD_TRY(check_pair(files, chain, key.get()));
+  GPUYARD_TRY(check_dates(files, identity.facts, now));
   if (::X509_check_purpose(leaf, X509_PURPOSE_SSL_SERVER, 0) != 1) {
     return identity_error(files.certificate,
                           "is not a server certificate; get one with serverAuth");
   }
-  if (auto kind = check_kind(files.key, key->get(), identity.warnings); !kind) {
-    return std::move(kind).error();
-  }
-  add_chain_warnings(files.certificate, *chain, identity.facts, identity.warnings);
-  return Credentials{*std::move(chain), *std::move(key)};
+  GPUYARD_TRY(check_kind(files.key, key.get(), identity.warnings));
+  add_chain_warnings(files.certificate, chain, identity.facts, identity.warnings);
+  return Credentials{std::move(chain), std::move(key)};
 }
 
 bool use_credentials(SSL_CTX* context, const Credentials& ours) {
@@ -306,10 +299,9 @@ Result<std::shared_ptr<const ServerIdentity>> load_identity(
   if (!identity->context)
     return Error{Errc::internal, "OpenSSL cannot be initialised: " + openssl_reason()};
   SSL_CTX* context = identity->context.get();
-  const auto credentials = read_credentials(files, now, *identity);
-  if (!credentials) return credentials.error();
+  const auto credentials = GPUYARD_TRY(read_credentials(files, now, *identity));
   ::ERR_clear_error();
-  if (!use_credentials(context, *credentials)) {
+  if (!use_credentials(context, credentials)) {
     return identity_error(
         files.certificate,
         fmt::format("cannot be used with TLS ({}); get one with a P-256 key and SHA-256",
@@ -319,9 +311,7 @@ Result<std::shared_ptr<const ServerIdentity>> load_identity(
   if (!files.client_ca.empty()) {
     auto text = read_pem(files.client_ca, "");
     if (!text) return Error(text.error()).in("tls.client_ca");
-    if (auto asked = request_certificates(context, files.client_ca); !asked) {
-      return std::move(asked).error();
-    }
+    GPUYARD_TRY(request_certificates(context, files.client_ca));
     identity->requests_certificates = true;
     trusted = *std::move(text);
   }

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/try.h"
 #include "io/http/openssl.h"
 
 namespace gpuyard::http {
@@ -132,32 +133,28 @@ Result<std::unique_ptr<TlsClient>> TlsClient::make_client(std::unique_ptr<Parts>
 }
 
 Result<std::unique_ptr<TlsClient>> TlsClient::make(const Origin& origin) {
-  auto parts = make_parts(origin);
-  if (!parts) return std::move(parts).error();
-  (*parts)->pin = origin.pin;
+  auto parts = GPUYARD_TRY(make_parts(origin));
+  parts->pin = origin.pin;
   if (!origin.pin.empty()) {
-    if (is_pin(origin.pin)) return make_client(*std::move(parts), origin);
+    if (is_pin(origin.pin)) return make_client(std::move(parts), origin);
     return Error{
         Errc::invalid,
         fmt::format("'{}' is not a public key pin of the form sha256//<44 base64 characters>",
                     origin.pin)};
   }
-  SSL_CTX* context = (*parts)->context.get();
+  SSL_CTX* context = parts->context.get();
   ::SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
-  if (auto trusted = load_trust(context, origin); !trusted) {
-    return std::move(trusted).error();
-  }
-  return make_client(*std::move(parts), origin);
+  GPUYARD_TRY(load_trust(context, origin));
+  return make_client(std::move(parts), origin);
 }
 
 // OpenSSL verifies, but the handshake goes on whatever the result.
 Result<std::unique_ptr<TlsClient>> TlsClient::make_unverified(const Origin& origin) {
-  auto parts = make_parts(origin);
-  if (!parts) return std::move(parts).error();
-  (*parts)->skips_verification = true;
+  auto parts = GPUYARD_TRY(make_parts(origin));
+  parts->skips_verification = true;
   // A failure is ignored: the server's certificate is then shown as untrusted.
-  [[maybe_unused]] const auto trusted = load_trust((*parts)->context.get(), origin);
-  return make_client(*std::move(parts), origin);
+  [[maybe_unused]] const auto trusted = load_trust(parts->context.get(), origin);
+  return make_client(std::move(parts), origin);
 }
 
 void TlsClient::feed(std::string_view bytes) {
@@ -208,7 +205,7 @@ Result<bool> TlsClient::handshake() {
   ::ERR_clear_error();
   const int done = ::SSL_do_handshake(parts_->ssl.get());
   if (done == 1) {
-    if (auto same = check_pin(); !same) return std::move(same).error();
+    GPUYARD_TRY(check_pin());
     return true;
   }
   if (::SSL_get_error(parts_->ssl.get(), done) == SSL_ERROR_WANT_READ) return false;

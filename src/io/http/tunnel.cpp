@@ -23,6 +23,7 @@
 #include "base/mutex.h"
 #include "base/spawn.h"
 #include "base/text.h"
+#include "base/try.h"
 
 namespace gpuyard::http {
 namespace {
@@ -119,8 +120,7 @@ Result<std::unique_ptr<TunnelConnection>> TunnelConnection::open(const TunnelOpt
   std::unique_ptr<TunnelConnection> connection(new TunnelConnection(options));
   if (auto started = connection->start(); !started)
     return std::move(started).error().in(options.name);
-  if (auto greeted = connection->wait_for_greeting(deadline); !greeted)
-    return std::move(greeted).error();
+  GPUYARD_TRY(connection->wait_for_greeting(deadline));
   return connection;
 }
 

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/paths.h"
 #include "base/text.h"
+#include "base/try.h"
 
 namespace gpuyard::kube {
 namespace {
@@ -69,16 +70,14 @@ Result<ApiServer> api_server_of_pod(const PodEnvironment& pod) {
 Result<CurrentCredentials> read_credentials(const ApiServer& server) {
   CurrentCredentials current;
   if (!server.ca.empty()) {
-    auto pem = read_credential(server.ca, "the CA of the API server", kMaxCaBytes);
-    if (!pem) return std::move(pem).error();
-    current.ca_pem = *std::move(pem);
+    auto pem = GPUYARD_TRY(read_credential(server.ca, "the CA of the API server", kMaxCaBytes));
+    current.ca_pem = std::move(pem);
   }
   if (!server.token.empty()) {
     constexpr std::string_view kName = "the token for the API server";
-    auto token = read_credential(server.token, kName, kMaxTokenBytes);
-    if (!token) return std::move(token).error();
-    if (!is_word(*token)) return Error{Errc::invalid, fmt::format("{} is not one word", kName)};
-    current.token = *std::move(token);
+    auto token = GPUYARD_TRY(read_credential(server.token, kName, kMaxTokenBytes));
+    if (!is_word(token)) return Error{Errc::invalid, fmt::format("{} is not one word", kName)};
+    current.token = std::move(token);
   }
   return current;
 }

@@ -5,6 +5,7 @@
 #include <boost/json.hpp>
 
 #include "base/json_reader.h"
+#include "base/try.h"
 #include "io/http/target.h"
 
 namespace gpuyard::kube {
@@ -23,15 +24,14 @@ std::string_view content_type_of(PatchType type) {
 
 // Adds {"metadata":{"resourceVersion":...}}, which the server compares with the object's.
 Result<std::string> bind_to_version(const std::string& patch, std::string_view resource_version) {
-  auto document = json::parse(patch);
-  if (!document) return std::move(document).error();
-  boost::json::object* object = document->if_object();
+  auto document = GPUYARD_TRY(json::parse(patch));
+  boost::json::object* object = document.if_object();
   if (object == nullptr) return Error{Errc::invalid, "a patch must be a JSON object"};
   boost::json::value& metadata = (*object)["metadata"];
   if (!metadata.is_object()) metadata.emplace_object();
   metadata.get_object()["resourceVersion"] =
       boost::json::string_view(resource_version.data(), resource_version.size());
-  return boost::json::serialize(*document);
+  return boost::json::serialize(document);
 }
 
 Answer rejected_answer(std::string why) {

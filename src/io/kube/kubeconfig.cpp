@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/json_reader.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "io/http/endpoint.h"
 
 namespace gpuyard::kube {
@@ -166,16 +167,13 @@ Result<Credential> read_ca(const Entry& cluster, const std::string& directory) {
 
 Result<Credential> read_token(const object& config, const std::string& user_name,
                               const std::string& directory) {
-  auto user = find_entry(config, "user", user_name);
-  if (!user) return std::move(user).error();
-  if (auto checked = check_refused(*user, kRefusedOfUsers); !checked) {
+  auto user = GPUYARD_TRY(find_entry(config, "user", user_name));
+  GPUYARD_TRY(check_refused(user, kRefusedOfUsers));
+  if (auto checked = check_texts(user, {"token", "tokenFile"}); !checked) {
     return std::move(checked).error();
   }
-  if (auto checked = check_texts(*user, {"token", "tokenFile"}); !checked) {
-    return std::move(checked).error();
-  }
-  Credential token{.text = text_in(*user->content, "token"),
-                   .file = absolute_in(directory, text_in(*user->content, "tokenFile"))};
+  Credential token{.text = text_in(*user.content, "token"),
+                   .file = absolute_in(directory, text_in(*user.content, "tokenFile"))};
   if (!token.empty()) return token;
   return kubeconfig_error(
       fmt::format("user \"{}\" has no token; {}", printable(user_name), kUseToken));
@@ -184,33 +182,25 @@ Result<Credential> read_token(const object& config, const std::string& user_name
 Result<ApiServer> read_current_context(const object& config, const std::string& directory) {
   const std::string name = text_in(config, "current-context");
   if (name.empty()) return kubeconfig_error("current-context is not set");
-  const auto context = find_entry(config, "context", name);
-  if (!context) return context.error();
-  const auto cluster = find_entry(config, "cluster", text_in(*context->content, "cluster"));
-  if (!cluster) return cluster.error();
-  if (auto checked = check_refused(*cluster, kRefusedOfClusters); !checked) {
-    return std::move(checked).error();
-  }
+  const auto context = GPUYARD_TRY(find_entry(config, "context", name));
+  const auto cluster =
+      GPUYARD_TRY(find_entry(config, "cluster", text_in(*context.content, "cluster")));
+  GPUYARD_TRY(check_refused(cluster, kRefusedOfClusters));
   ApiServer server;
-  if (auto read = read_server(text_in(*cluster->content, "server"), server); !read) {
-    return std::move(read).error();
-  }
+  GPUYARD_TRY(read_server(text_in(*cluster.content, "server"), server));
   if (!server.origin.tls) return server;
-  auto ca = read_ca(*cluster, directory);
-  if (!ca) return std::move(ca).error();
-  server.ca = *std::move(ca);
-  auto token = read_token(config, text_in(*context->content, "user"), directory);
-  if (!token) return std::move(token).error();
-  server.token = *std::move(token);
+  auto ca = GPUYARD_TRY(read_ca(cluster, directory));
+  server.ca = std::move(ca);
+  auto token = GPUYARD_TRY(read_token(config, text_in(*context.content, "user"), directory));
+  server.token = std::move(token);
   return server;
 }
 
 }  // namespace
 
 Result<ApiServer> read_kubeconfig(const std::string& path) {
-  const auto text = read_file(path, kMaxKubeconfigBytes);
-  if (!text) return text.error();
-  return parse_kubeconfig(*text, path);
+  const auto text = GPUYARD_TRY(read_file(path, kMaxKubeconfigBytes));
+  return parse_kubeconfig(text, path);
 }
 
 Result<ApiServer> parse_kubeconfig(std::string_view text, const std::string& path) {

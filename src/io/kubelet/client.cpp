@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/try.h"
 #include "io/kubelet/unary_call.h"
 #include "io/kubelet/unix_connection.h"
 
@@ -41,21 +42,17 @@ Result<std::string> call(const std::string& socket_path, std::string_view method
                          Duration timeout) {
   constexpr std::size_t kChunkBytes = std::size_t{64} << 10U;
   const TimePoint deadline = BootClock::now() + timeout;
-  auto connection = UnixConnection::open(socket_path, deadline);
-  if (!connection) return std::move(connection).error();
+  auto connection = GPUYARD_TRY(UnixConnection::open(socket_path, deadline));
   UnaryCall unary(method);
   std::vector<char> space(kChunkBytes);
   while (!unary.is_done()) {
-    if (auto sent = connection->send(unary.take_output(), deadline); !sent) {
-      return std::move(sent).error();
-    }
+    GPUYARD_TRY(connection.send(unary.take_output(), deadline));
     if (unary.is_done()) break;
-    const auto got = connection->receive(space, deadline);
-    if (!got) return got.error();
-    if (*got == 0) {
+    const auto got = GPUYARD_TRY(connection.receive(space, deadline));
+    if (got == 0) {
       unary.receive_end();
     } else {
-      unary.receive({space.data(), *got});
+      unary.receive({space.data(), got});
     }
   }
   return message_of(std::move(unary).take_result());

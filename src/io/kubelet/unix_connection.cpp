@@ -11,6 +11,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/try.h"
+
 namespace gpuyard::kubelet {
 namespace {
 
@@ -73,7 +75,7 @@ Result<void> UnixConnection::send(std::string_view bytes, TimePoint deadline) {
     if (sent >= 0) {
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN) {
-      if (auto writable = wait(POLLOUT, deadline); !writable) return writable;
+      GPUYARD_TRY(wait(POLLOUT, deadline));
     } else if (errno == EPIPE || errno == ECONNRESET) {
       return {};
     } else if (errno != EINTR) {
@@ -86,7 +88,7 @@ Result<void> UnixConnection::send(std::string_view bytes, TimePoint deadline) {
 Result<std::size_t> UnixConnection::receive(std::span<char> space, TimePoint deadline) {
   for (;;) {
     // First, so that a peer that never stops sending does not outlast the deadline.
-    if (auto readable = wait(POLLIN, deadline); !readable) return std::move(readable).error();
+    GPUYARD_TRY(wait(POLLIN, deadline));
     const ssize_t got = ::recv(socket_.get(), space.data(), space.size(), 0);
     if (got >= 0) return static_cast<std::size_t>(got);
     if (errno == ECONNRESET) return std::size_t{0};

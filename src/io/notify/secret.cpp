@@ -11,6 +11,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "base/unique_fd.h"
 #include "io/http/origin.h"
 #include "io/http/target.h"
@@ -46,7 +47,7 @@ bool is_plain(std::string_view text) {
 
 Result<Secret> read_secret(const std::string& path) {
   if (!path.starts_with('/')) return Error{Errc::invalid, "must be an absolute path"};
-  if (auto fine = check_mode(path); !fine) return std::move(fine).error();
+  GPUYARD_TRY(check_mode(path));
   const auto text = read_file(path, kMaxSecretBytes);
   if (!text) return secret_error(text.error().text());
   const std::string_view secret = trim(*text);

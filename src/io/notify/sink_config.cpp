@@ -11,6 +11,7 @@
 #include "base/paths.h"
 #include "base/text.h"
 #include "base/toml_reader.h"
+#include "base/try.h"
 #include "io/http/endpoint.h"
 #include "io/notify/requests.h"
 #include "io/notify/secret.h"
@@ -88,24 +89,21 @@ Result<std::int64_t> read_in_range(const Value& value, std::int64_t min, std::in
 
 template <auto Member, std::int64_t min, std::int64_t max>
 Result<void> set_seconds(SinkDraft& draft, const Value& value) {
-  const auto seconds = read_in_range(value, min, max);
-  if (!seconds) return seconds.error();
-  draft.sink.*Member = std::chrono::seconds(*seconds);
+  const auto seconds = GPUYARD_TRY(read_in_range(value, min, max));
+  draft.sink.*Member = std::chrono::seconds(seconds);
   return {};
 }
 
 Result<void> set_rate(SinkDraft& draft, const Value& value) {
-  const auto rate = read_in_range(value, 1, 6000);
-  if (!rate) return rate.error();
-  draft.sink.rate_per_minute = static_cast<unsigned>(*rate);
+  const auto rate = GPUYARD_TRY(read_in_range(value, 1, 6000));
+  draft.sink.rate_per_minute = static_cast<unsigned>(rate);
   return {};
 }
 
 Result<void> set_url_text(SinkDraft& draft, const std::string& text) {
   if (!draft.sink.url.origin.host.empty()) return invalid_error("a url is already set");
-  auto url = parse_url(text);
-  if (!url) return std::move(url).error();
-  draft.sink.url = *std::move(url);
+  auto url = GPUYARD_TRY(parse_url(text));
+  draft.sink.url = std::move(url);
   return {};
 }
 
@@ -114,20 +112,18 @@ Result<void> set_url(SinkDraft& draft, const Value& value) {
 }
 
 Result<void> set_url_file(SinkDraft& draft, const Value& value) {
-  const auto text = read_secret(text_of(value));
-  if (!text) return text.error();
+  const auto text = GPUYARD_TRY(read_secret(text_of(value)));
   if (!draft.sink.url.origin.host.empty()) return invalid_error("a url is already set");
   draft.url_from_file = true;
-  const auto taken = set_url_text(draft, text->reveal());
+  const auto taken = set_url_text(draft, text.reveal());
   if (!taken) return unavailable_error(fmt::format("{}: {}", text_of(value), taken.error().text()));
   return {};
 }
 
 template <auto Place>
 Result<void> set_secret(SinkDraft& draft, const Value& value) {
-  auto secret = read_secret(text_of(value));
-  if (!secret) return std::move(secret).error();
-  Place(draft) = *std::move(secret);
+  auto secret = GPUYARD_TRY(read_secret(text_of(value)));
+  Place(draft) = std::move(secret);
   return {};
 }
 constexpr auto kKey = [](SinkDraft& draft) -> Secret& { return draft.sink.key; };
@@ -261,7 +257,7 @@ Result<SinkConfig> finish_sink(SinkDraft draft) {
     return invalid_error("a sink of kind pagerduty needs routing_key_file");
   }
   if (kind != log && kind != command) {
-    if (auto fine = finish_url(draft); !fine) return std::move(fine).error();
+    GPUYARD_TRY(finish_url(draft));
   }
   return std::move(draft.sink);
 }
@@ -290,7 +286,7 @@ class SinkReader {
             name.source(),
             fmt::format("unknown \"{}\"; expected a table [rule.NAME] or [sink.NAME]", name.str()));
       }
-      if (auto done = read_tables(*tables); !done) return std::move(done).error();
+      GPUYARD_TRY(read_tables(*tables));
     }
     return std::move(sinks_);
   }
@@ -314,9 +310,8 @@ class SinkReader {
             name.source(),
             fmt::format("there are more than {} sinks; let one of them forward alerts", kMaxSinks));
       }
-      auto sink = read_sink(std::string(name.str()), name.source(), *table);
-      if (!sink) return std::move(sink).error();
-      sinks_.push_back(*std::move(sink));
+      auto sink = GPUYARD_TRY(read_sink(std::string(name.str()), name.source(), *table));
+      sinks_.push_back(std::move(sink));
     }
     return {};
   }
@@ -328,14 +323,10 @@ class SinkReader {
     draft.sink.name = name;
     const auto kind = table.find("kind");
     if (kind == table.end()) return at(where, fmt::format("sink.{} has no kind", name));
-    if (auto done = read_key(draft, "kind", kind->second, kind->first.source()); !done) {
-      return std::move(done).error();
-    }
+    GPUYARD_TRY(read_key(draft, "kind", kind->second, kind->first.source()));
     for (const auto& [key, node] : table) {
       if (key == "kind") continue;
-      if (auto done = read_key(draft, key.str(), node, key.source()); !done) {
-        return std::move(done).error();
-      }
+      GPUYARD_TRY(read_key(draft, key.str(), node, key.source()));
     }
     // The remaining checks need the files.
     if (!draft.sink.unusable_reason.empty()) return std::move(draft.sink);
@@ -399,9 +390,8 @@ bool is_excepted(const std::string& host) {
 
 Result<std::vector<SinkConfig>> read_sinks(std::string_view toml, const std::string& file,
                                            const std::set<std::string>& only) {
-  const auto document = parse_toml(toml, file);
-  if (!document) return document.error();
-  return SinkReader(file, only).read(*document);
+  const auto document = GPUYARD_TRY(parse_toml(toml, file));
+  return SinkReader(file, only).read(document);
 }
 
 std::string unused_proxy(const SinkConfig& sink) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/try.h"
 #include "io/notify/sink_queue.h"
 
 namespace gpuyard::notify {
@@ -45,7 +46,7 @@ SinkDispatcher::SinkDispatcher(Loop& loop, SenderFactory make_sender, DeliveryLi
 SinkDispatcher::~SinkDispatcher() = default;
 
 Result<void> SinkDispatcher::replace(std::vector<SinkConfig> sinks) {
-  if (auto fine = check_sinks(sinks); !fine) return fine;
+  GPUYARD_TRY(check_sinks(sinks));
   auto former = std::exchange(queues_, {});
   missing_sinks_.clear();
   for (SinkConfig& sink : sinks) {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/try.h"
 #include "io/store/sqlite.h"
 #include "io/store/sqlite_rows.h"
 #include "io/store/unreadable.h"
@@ -72,11 +73,10 @@ Result<std::vector<Alert>> alerts_in(Result<Statement> rows) {
 Result<andon::SavedAlerts> load_alerts(Database& database) {
   andon::SavedAlerts saved;
   // Includes the numbers of unreadable alerts, so that none is reused.
-  const auto last = database.query_number(
+  const auto last = GPUYARD_TRY(database.query_number(
       "SELECT max(ifnull((SELECT max(number) FROM alerts), 0), ifnull((SELECT max(CAST(key AS "
-      "INTEGER)) FROM unreadable_rows WHERE origin = 'alerts'), 0))");
-  if (!last) return last.error();
-  saved.last_number = static_cast<std::uint64_t>(*last);
+      "INTEGER)) FROM unreadable_rows WHERE origin = 'alerts'), 0))"));
+  saved.last_number = static_cast<std::uint64_t>(last);
   auto read = read_rows(saved.firing, database, kFiringAlerts, kAlert);
   if (read) {
     read = read_into(saved.silences, database,
@@ -104,7 +104,7 @@ Result<void> save_alerts(Database& database, const andon::AlertTransaction& tran
         "DELETE FROM alert_outbox");
     if (!done) return done;
   }
-  if (auto done = put_alerts(database, transaction.alerts); !done) return done;
+  GPUYARD_TRY(put_alerts(database, transaction.alerts));
   auto done = run_for_each(database, "INSERT OR REPLACE INTO alert_silences VALUES(?,?,?,?,?,?,?)",
                            transaction.silences, kSilence);
   if (done) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/try.h"
 #include "io/store/control_tables.h"
 
 namespace gpuyard::store {
@@ -63,7 +64,7 @@ bool ControlDb::load(std::function<void(Result<std::vector<ManagedSetting>>)> on
   return store_.load<std::vector<ManagedSetting>>(
       [records = std::move(records)](Database& database) -> Result<std::vector<ManagedSetting>> {
         for (const ControlTransaction& one : records) {
-          if (auto done = save_once(database, one); !done) return std::move(done).error();
+          GPUYARD_TRY(save_once(database, one));
         }
         return load_control(database);
       },
@@ -210,7 +211,7 @@ void ControlDb::flush() {
       Requester::daemon(),
       [batch](Database& database) -> Result<void> {
         for (const QueuedSave& one : *batch) {
-          if (auto done = save_control(database, one.entry); !done) return done;
+          GPUYARD_TRY(save_control(database, one.entry));
         }
         return {};
       },

@@ -17,6 +17,7 @@
 #include "base/files.h"
 #include "base/identifiers.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "io/store/column_bytes.h"
 #include "io/store/control_tables.h"
 #include "io/store/sqlite_rows.h"
@@ -110,19 +111,18 @@ Result<std::unique_ptr<ControlJournal>> ControlJournal::open(const std::string& 
                                                              const std::string& boot_id) {
   static_assert(sizeof(File) == kBytes);
   const std::string path = path_of(directory, owner);
-  auto file = open_file(path);
-  if (!file) return file.error();
+  auto file = GPUYARD_TRY(open_file(path));
   // Memory that is not there would end the daemon at the first write.
-  if (const int failed = ::posix_fallocate(file->get(), 0, sizeof(File)); failed != 0) {
+  if (const int failed = ::posix_fallocate(file.get(), 0, sizeof(File)); failed != 0) {
     errno = failed;
     return no_journal(Errc::unavailable, system_error("making room in " + path).text());
   }
   void* const mapped =
-      ::mmap(nullptr, sizeof(File), PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
+      ::mmap(nullptr, sizeof(File), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (mapped == MAP_FAILED)
     return no_journal(Errc::unavailable, system_error("mapping " + path).text());
   std::unique_ptr<ControlJournal> journal(
-      new ControlJournal(path, *std::move(file), static_cast<File*>(mapped)));
+      new ControlJournal(path, std::move(file), static_cast<File*>(mapped)));
   // A page that was swapped out would be read from a disk.
   if (::mlock(mapped, sizeof(File)) != 0)
     return no_journal(Errc::unavailable, system_error("locking the memory of " + path).text());
@@ -281,9 +281,8 @@ std::string id_file(const std::string& directory) {
 
 Result<std::string> state_id(const std::string& directory) {
   constexpr std::size_t kMaxIdBytes = 64;
-  const auto text = read_file(id_file(directory), kMaxIdBytes);
-  if (!text) return text.error();
-  const std::string_view id = trim(*text);
+  const auto text = GPUYARD_TRY(read_file(id_file(directory), kMaxIdBytes));
+  const std::string_view id = trim(text);
   const bool valid = !id.empty() && std::ranges::all_of(id, [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z');
   });

@@ -10,6 +10,7 @@
 
 #include "base/record.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "io/store/sqlite.h"
 #include "io/store/sqlite_rows.h"
 #include "io/store/unreadable.h"
@@ -31,26 +32,25 @@ constexpr auto kNumberedAudit = [](auto& row, auto& entry) {
 Result<void> remove_rows(Database& database, const ManagedSetting& setting) {
   for (const char* const query : {"DELETE FROM control_holdings WHERE gpu=? AND kind=?",
                                   "DELETE FROM control_claims WHERE gpu=? AND kind=?"}) {
-    if (auto done = run(database, query, setting.gpu, setting.kind); !done) return done;
+    GPUYARD_TRY(run(database, query, setting.gpu, setting.kind));
   }
   return {};
 }
 
 Result<void> put_claims(Database& database, const ManagedSetting& setting) {
-  auto put = database.prepare("INSERT INTO control_claims VALUES(?,?,?,?,?,?,?,?)");
-  if (!put) return std::move(put).error();
+  auto put = GPUYARD_TRY(database.prepare("INSERT INTO control_claims VALUES(?,?,?,?,?,?,?,?)"));
   std::int64_t position = 0;
   for (const SettingClaim& claim : setting.claims) {
-    RowWriter row(*put);
+    RowWriter row(put);
     row(setting.gpu, setting.kind, position++);
     kClaimColumns(row, claim);
-    if (auto done = put->run(); !done) return done;
+    GPUYARD_TRY(put.run());
   }
   return {};
 }
 
 Result<void> put_holding(Database& database, const ManagedSetting& setting) {
-  if (auto done = remove_rows(database, setting); !done) return done;
+  GPUYARD_TRY(remove_rows(database, setting));
   auto put = run_for_each(database, "INSERT INTO control_holdings VALUES(?,?,?,?,?,?,?)",
                           std::span(&setting, 1), kManagedSettingColumns);
   return put ? put_claims(database, setting) : put;
@@ -91,20 +91,19 @@ Result<void> prune_administrators(Database& database) {
   constexpr const char* kDayBefore =
       "SELECT MAX(at_ms) FROM control_audit WHERE source = 'administrator' AND at_ms < (SELECT "
       "MAX(at_ms) / 86400000 * 86400000 FROM control_audit WHERE source = 'administrator')";
-  auto excess = prepare(database,
-                        "SELECT number FROM control_audit WHERE source = 'administrator' ORDER BY "
-                        "number DESC LIMIT 1 OFFSET ?",
-                        ControlStorage::kMaxAuditEntries);
-  if (!excess) return std::move(excess).error();
-  const auto found = excess->step();
+  auto excess = GPUYARD_TRY(
+      prepare(database,
+              "SELECT number FROM control_audit WHERE source = 'administrator' ORDER BY "
+              "number DESC LIMIT 1 OFFSET ?",
+              ControlStorage::kMaxAuditEntries));
+  const auto found = excess.step();
   if (!found || !*found) return found ? Result<void>() : Result<void>(found.error());
-  excess->reset();
-  const auto day_before = database.query_number(kDayBefore);
-  if (!day_before) return day_before.error();
+  excess.reset();
+  const auto day_before = GPUYARD_TRY(database.query_number(kDayBefore));
   const auto retention_ms =
       std::chrono::milliseconds(ControlStorage::kAdministratorRetention).count();
   auto done =
-      prune_administrators(database, ControlStorage::kMaxAuditEntries, *day_before - retention_ms);
+      prune_administrators(database, ControlStorage::kMaxAuditEntries, day_before - retention_ms);
   return done ? prune_administrators(database, ControlStorage::kMaxAdministratorEntries) : done;
 }
 
@@ -141,9 +140,8 @@ Result<void> put_audit(Database& database, const AuditEntry& entry) {
       run_for_each(database, "INSERT INTO control_audit VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                    std::span(&entry, 1), kAuditColumns);
   if (!put) return put;
-  const auto newest = database.query_number("SELECT MAX(number) FROM control_audit");
-  if (!newest) return newest.error();
-  return *newest % kPruneInterval == 0 ? prune_audit(database) : Result<void>();
+  const auto newest = GPUYARD_TRY(database.query_number("SELECT MAX(number) FROM control_audit"));
+  return newest % kPruneInterval == 0 ? prune_audit(database) : Result<void>();
 }
 
 }  // namespace
@@ -210,10 +208,10 @@ Result<std::vector<ManagedSetting>> load_control(Database& database) {
 
 Result<void> save_control(Database& database, const control::ControlTransaction& transaction) {
   if (transaction.removed) {
-    if (auto done = remove_rows(database, *transaction.removed); !done) return done;
+    GPUYARD_TRY(remove_rows(database, *transaction.removed));
   }
   if (transaction.put) {
-    if (auto done = put_holding(database, *transaction.put); !done) return done;
+    GPUYARD_TRY(put_holding(database, *transaction.put));
   }
   return transaction.audit ? put_audit(database, *transaction.audit) : Result<void>();
 }
@@ -223,18 +221,16 @@ Result<void> save_control(Database& database, const control::ControlTransaction&
 Result<void> save_once(Database& database, const control::ControlTransaction& transaction) {
   if (!transaction.audit) return save_control(database, transaction);
   const AuditEntry& entry = *transaction.audit;
-  auto same = prepare(
+  auto same = GPUYARD_TRY(prepare(
       database,
       "SELECT 1 FROM control_audit WHERE at_ms = ? AND by = ? AND request_id = ? AND "
       "action = ? AND gpu = ? AND outcome = ? AND took_ns = ? AND number > (SELECT "
       "COALESCE(MAX(number), 0) FROM control_audit) - 1000",
-      entry.at, entry.by, entry.request_id, entry.action, entry.gpu, entry.outcome, entry.took);
-  if (!same) return std::move(same).error();
-  const auto found = same->step();
-  if (!found) return found.error();
-  same->reset();
+      entry.at, entry.by, entry.request_id, entry.action, entry.gpu, entry.outcome, entry.took));
+  const auto found = GPUYARD_TRY(same.step());
+  same.reset();
   control::ControlTransaction missing = transaction;
-  if (*found) missing.audit.reset();
+  if (found) missing.audit.reset();
   return save_control(database, missing);
 }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/try.h"
 #include "io/store/sqlite.h"
 #include "io/store/sqlite_rows.h"
 #include "io/store/unreadable.h"
@@ -98,7 +99,7 @@ Result<void> save_energy(Database& database, const energy::EnergyTransaction& tr
       database, "INSERT OR REPLACE INTO energy_accounts VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
       transaction.state.accounts, kAccount);
   if (!accounts) return accounts;
-  if (auto done = put_windows(database, transaction.state.windows); !done) return done;
+  GPUYARD_TRY(put_windows(database, transaction.state.windows));
   return remove_windows(database, transaction.ended_windows);
 }
 

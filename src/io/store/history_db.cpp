@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/try.h"
 #include "core/history/rings.h"
 
 namespace gpuyard::store {
@@ -26,24 +27,21 @@ bool is_same_run(const DaemonRun& a, const DaemonRun& b) {
 
 Result<void> HistoryDb::open() {
   if (tables_) return {};
-  auto database = Database::open(path_, Durability::normal);
-  if (!database) return std::move(database).error();
-  const auto version = database->schema_version();
-  if (!version) return version.error();
-  if (*version != 0 && *version != HistoryTables::kSchemaVersion) {
+  auto database = GPUYARD_TRY(Database::open(path_, Durability::normal));
+  const auto version = GPUYARD_TRY(database.schema_version());
+  if (version != 0 && version != HistoryTables::kSchemaVersion) {
     return Error{Errc::invalid,
                  fmt::format("{} has layout {}, which this version of gpuyard does not support",
-                             path_, *version)};
+                             path_, version)};
   }
-  auto tables = HistoryTables::create(*std::move(database));
-  if (!tables) return std::move(tables).error();
-  tables_.emplace(*std::move(tables));
+  auto tables = GPUYARD_TRY(HistoryTables::create(std::move(database)));
+  tables_.emplace(std::move(tables));
   return {};
 }
 
 template <class Work>
 Result<void> HistoryDb::in_transaction(const Work& work) {
-  if (auto opened = open(); !opened) return opened;
+  GPUYARD_TRY(open());
   return tables_->database().run_transaction(work);
 }
 
@@ -75,10 +73,9 @@ Result<void> HistoryDb::put(const DaemonRun& present,
 
 Result<void> HistoryDb::write(const DaemonRun& present,
                               const std::vector<history::SeriesMinutes>& minutes) {
-  const auto run = tables_->ensure_run(present);
-  if (!run) return run.error();
+  const auto run = GPUYARD_TRY(tables_->ensure_run(present));
   for (const history::SeriesMinutes& some : minutes) {
-    if (auto put = tables_->put(*run, some); !put) return put;
+    GPUYARD_TRY(tables_->put(run, some));
   }
   return {};
 }
@@ -87,7 +84,7 @@ template <class Record>
 Result<void> HistoryDb::put_records(const std::vector<Record>& records, RecordTable& table) {
   if (records.empty()) return {};
   return commit([&]() -> Result<void> {
-    if (auto put = tables_->put(records); !put) return put;
+    GPUYARD_TRY(tables_->put(records));
     const WallTime now = records.back().last_seen;
     const auto hour = std::chrono::milliseconds(history::kHourMs);
     if (table.pruned_at && now - *table.pruned_at < hour) return {};
@@ -126,10 +123,9 @@ Result<std::vector<bottleneck::BottleneckSpan>> HistoryDb::get(
 Result<void> HistoryDb::prune() {
   for (std::int64_t retention_ms = history::kMinuteRetentionMs; retention_ms > 0;
        retention_ms -= kDayMs) {
-    if (auto gone = tables_->prune_history(retention_ms); !gone) return gone;
-    const auto bytes = tables_->database().bytes_used();
-    if (!bytes) return bytes.error();
-    if (*bytes <= max_bytes_) break;
+    GPUYARD_TRY(tables_->prune_history(retention_ms));
+    const auto bytes = GPUYARD_TRY(tables_->database().bytes_used());
+    if (bytes <= max_bytes_) break;
   }
   return {};
 }
@@ -151,24 +147,22 @@ Result<std::vector<RunMinutes>> HistoryDb::read(const DaemonRun& present,
                                                 const history::SeriesKey& key,
                                                 std::int64_t from_wall_ms,
                                                 std::int64_t until_wall_ms) {
-  if (auto opened = open(); !opened) return std::move(opened).error();
-  auto stored = tables_->runs();
-  if (!stored) return std::move(stored).error();
+  GPUYARD_TRY(open());
+  auto stored = GPUYARD_TRY(tables_->runs());
   std::vector<DaemonRun> runs;
-  for (const StoredRun& one : *stored) {
+  for (const StoredRun& one : stored) {
     runs.push_back(is_same_run(one.run, present) ? present : one.run);
   }
   const bool known = !runs.empty() && is_same_run(runs.back(), present);
   if (!known) runs.push_back(present);  // the newest, by which the others are settled
   history::align_runs(runs);
   std::vector<RunMinutes> out;
-  for (std::size_t i = 0; i < stored->size(); ++i) {
+  for (std::size_t i = 0; i < stored.size(); ++i) {
     const std::int64_t from_ms = from_wall_ms - runs[i].wall_offset_ms - history::kMinuteMs;
     const std::int64_t until_ms = until_wall_ms - runs[i].wall_offset_ms;
     if (runs[i].first_ms >= until_ms || runs[i].last_ms < from_ms) continue;
-    auto buckets = tables_->get((*stored)[i].id, key, from_ms, until_ms);
-    if (!buckets) return std::move(buckets).error();
-    out.push_back({runs[i], is_same_run(runs[i], present), *std::move(buckets)});
+    auto buckets = GPUYARD_TRY(tables_->get(stored[i].id, key, from_ms, until_ms));
+    out.push_back({runs[i], is_same_run(runs[i], present), std::move(buckets)});
   }
   return out;
 }

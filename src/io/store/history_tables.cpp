@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ranges>
 
+#include "base/try.h"
 #include "core/history/block.h"
 #include "core/history/rings.h"
 
@@ -74,16 +75,15 @@ template <class Record, class Columns>
 Result<std::vector<Record>> records_of(Database& database, const std::string& table,
                                        const RecordQuery<Record>& query, const Columns& columns) {
   std::vector<Record> records;
-  auto rows = prepare(database,
-                      "SELECT * FROM " + table +
-                          " WHERE last_seen>=? AND first_seen<? ORDER BY first_seen DESC, gpu",
-                      query.from, query.until);
-  if (!rows) return std::move(rows).error();
+  auto rows =
+      GPUYARD_TRY(prepare(database,
+                          "SELECT * FROM " + table +
+                              " WHERE last_seen>=? AND first_seen<? ORDER BY first_seen DESC, gpu",
+                          query.from, query.until));
   while (records.size() <= query.most) {
-    const auto row = rows->step();
-    if (!row) return row.error();
-    if (!*row) break;
-    RowReader reader(*rows);
+    const auto row = GPUYARD_TRY(rows.step());
+    if (!row) break;
+    RowReader reader(rows);
     Record record{};
     columns(reader, record);
     if (reader.fault().empty() && query.matches(record)) records.push_back(std::move(record));
@@ -95,28 +95,25 @@ Result<std::vector<Record>> records_of(Database& database, const std::string& ta
 
 Result<HistoryTables> HistoryTables::create(Database database) {
   HistoryTables tables(std::move(database));
-  const auto version = tables.database_.schema_version();
-  if (!version) return version.error();
+  const auto version = GPUYARD_TRY(tables.database_.schema_version());
   auto made = tables.database_.execute(kProcessSpanTables);
   if (made) made = tables.database_.execute(kBottleneckSpanTables);
-  if (made && *version == 0) made = tables.database_.execute(kTables);
-  if (made && *version == 0) made = tables.database_.set_schema_version(kSchemaVersion);
+  if (made && version == 0) made = tables.database_.execute(kTables);
+  if (made && version == 0) made = tables.database_.set_schema_version(kSchemaVersion);
   if (!made) return std::move(made).error();
   return tables;
 }
 
 Result<std::int64_t> HistoryTables::ensure_run(const DaemonRun& present) {
   const std::string_view boot = present.boot_id;
-  auto made = run(database_,
+  GPUYARD_TRY(run(database_,
                   "INSERT INTO runs(boot, wall_offset_ms, first_ms, last_ms) VALUES(?1,?2,?3,?4) "
                   "ON CONFLICT(boot, first_ms) DO UPDATE SET wall_offset_ms=?2, last_ms=?4",
-                  boot, present.wall_offset_ms, present.first_ms, present.last_ms);
-  if (!made) return std::move(made).error();
+                  boot, present.wall_offset_ms, present.first_ms, present.last_ms));
   auto query =
       prepare(database_, "SELECT id FROM runs WHERE boot=? AND first_ms=?", boot, present.first_ms);
   if (!query) return std::move(query).error();
-  const auto row = query->step();
-  if (!row) return row.error();
+  GPUYARD_TRY(query->step());
   const std::int64_t id = query->integer(0);
   auto put = run_for_each(database_, "INSERT OR REPLACE INTO clock_steps VALUES(?,?,?)",
                           present.clock_steps, [&](auto& columns, auto& step) {
@@ -147,47 +144,40 @@ Result<std::vector<StoredRun>> HistoryTables::runs() {
                        });
   if (!read) return std::move(read).error();
   for (StoredRun& one : runs) {
-    auto steps = steps_of(one.id);
-    if (!steps) return std::move(steps).error();
-    one.run.clock_steps = *std::move(steps);
+    auto steps = GPUYARD_TRY(steps_of(one.id));
+    one.run.clock_steps = std::move(steps);
   }
   return runs;
 }
 
 Result<std::optional<std::int64_t>> HistoryTables::series_id(const history::SeriesKey& key) {
-  auto query = prepare(database_, "SELECT id FROM series WHERE uuid=? AND metric=? AND element=?",
-                       key.uuid, key.metric, key.element);
-  if (!query) return std::move(query).error();
-  const auto row = query->step();
+  auto query = GPUYARD_TRY(prepare(database_,
+                                   "SELECT id FROM series WHERE uuid=? AND metric=? AND element=?",
+                                   key.uuid, key.metric, key.element));
+  const auto row = query.step();
   if (!row) return row.error();
-  return *row ? std::optional(query->integer(0)) : std::nullopt;
+  return *row ? std::optional(query.integer(0)) : std::nullopt;
 }
 
 Result<std::int64_t> HistoryTables::make_series(const history::SeriesKey& key) {
-  const auto known = series_id(key);
-  if (!known) return known.error();
-  if (*known) return **known;
-  if (auto made = run(database_, "INSERT INTO series(uuid, metric, element) VALUES(?,?,?)",
-                      key.uuid, key.metric, key.element);
-      !made) {
-    return std::move(made).error();
-  }
+  const auto known = GPUYARD_TRY(series_id(key));
+  if (known) return *known;
+  GPUYARD_TRY(run(database_, "INSERT INTO series(uuid, metric, element) VALUES(?,?,?)", key.uuid,
+                  key.metric, key.element));
   return database_.query_number("SELECT last_insert_rowid()");
 }
 
 Result<void> HistoryTables::put(std::int64_t run_id, const history::SeriesMinutes& minutes) {
-  const auto series = make_series(minutes.key);
-  if (!series) return series.error();
-  auto insert = database_.prepare("INSERT OR REPLACE INTO minutes VALUES(?,?,?,?)");
-  if (!insert) return std::move(insert).error();
+  const auto series = GPUYARD_TRY(make_series(minutes.key));
+  auto insert = GPUYARD_TRY(database_.prepare("INSERT OR REPLACE INTO minutes VALUES(?,?,?,?)"));
   for (auto from = minutes.buckets.begin(); from != minutes.buckets.end();) {
     const std::int64_t hour_ms = span_begin(from->at_ms, kHourMs);
     const auto until = std::find_if(from, minutes.buckets.end(), [&](const Bucket& bucket) {
       return bucket.at_ms >= hour_ms + kHourMs;
     });
     const std::string points = history::encode(std::span<const Bucket>(from, until));
-    insert->bind(1, *series).bind(2, run_id).bind(3, hour_ms).bind(4, as_blob(points));
-    if (auto done = insert->run(); !done) return done;
+    insert.bind(1, series).bind(2, run_id).bind(3, hour_ms).bind(4, as_blob(points));
+    GPUYARD_TRY(insert.run());
     from = until;
   }
   return {};
@@ -196,19 +186,17 @@ Result<void> HistoryTables::put(std::int64_t run_id, const history::SeriesMinute
 Result<std::vector<Bucket>> HistoryTables::get(std::int64_t run_id, const history::SeriesKey& key,
                                                std::int64_t from_ms, std::int64_t until_ms) {
   std::vector<Bucket> out;
-  const auto series = series_id(key);
-  if (!series) return series.error();
-  if (!*series) return out;
+  const auto series = GPUYARD_TRY(series_id(key));
+  if (!series) return out;
   auto query =
       prepare(database_,
               "SELECT points FROM minutes WHERE series=? AND run=? AND hour_ms>=? AND hour_ms<? "
               "ORDER BY hour_ms",
-              **series, run_id, span_begin(from_ms, kHourMs), until_ms);
+              *series, run_id, span_begin(from_ms, kHourMs), until_ms);
   if (!query) return std::move(query).error();
   for (;;) {
-    const auto row = query->step();
-    if (!row) return row.error();
-    if (!*row) return out;
+    const auto row = GPUYARD_TRY(query->step());
+    if (!row) return out;
     const auto points = history::decode<Bucket>(as_text(query->blob(0)));
     const bool in_order = points && (out.empty() || out.back().at_ms < points->front().at_ms);
     if (!in_order) return Error{Errc::invalid, database_.path() + ": a block of points is damaged"};
@@ -257,15 +245,14 @@ Result<void> HistoryTables::prune(const std::string& table, WallTime before,
 }
 
 Result<void> HistoryTables::prune_history(std::int64_t retention_ms) {
-  const auto all = runs();
-  if (!all) return all.error();
+  const auto all = GPUYARD_TRY(runs());
   auto series = database_.prepare("SELECT id FROM series");
   auto remove = database_.prepare("DELETE FROM minutes WHERE series=? AND run=? AND hour_ms<?");
   if (!series || !remove) return std::move(!series ? series : remove).error();
   std::vector<std::int64_t> ids;
   auto read = each_row(*series, [&](const Statement& row) { ids.push_back(row.integer(0)); });
   if (!read) return read;
-  for (const StoredRun& one : *all | std::views::reverse) {
+  for (const StoredRun& one : all | std::views::reverse) {
     const std::int64_t before_ms =
         retention_ms > 0 ? one.run.last_ms - retention_ms - kHourMs : INT64_MAX;
     retention_ms -= one.run.last_ms - one.run.first_ms;
@@ -273,7 +260,7 @@ Result<void> HistoryTables::prune_history(std::int64_t retention_ms) {
     // Deleted by series, because the table is sorted by it: no row that stays is read.
     for (const std::int64_t id : ids) {
       remove->bind(1, id).bind(2, one.id).bind(3, before_ms);
-      if (auto done = remove->run(); !done) return done;
+      GPUYARD_TRY(remove->run());
     }
     if (one.run.last_ms >= before_ms) continue;
     auto gone = run(database_, "DELETE FROM clock_steps WHERE run=?", one.id);

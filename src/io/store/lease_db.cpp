@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/try.h"
 #include "io/store/sqlite.h"
 #include "io/store/sqlite_rows.h"
 
@@ -94,7 +95,7 @@ void LeaseDb::replace_content(LeaseTransaction transaction, const OnLoaded& on_d
       Requester::daemon(),
       [transaction = std::make_shared<const LeaseTransaction>(std::move(transaction)),
        number = acknowledged_.entries + 1](Database& database) -> Result<void> {
-        if (auto done = delete_leases(database); !done) return done;
+        GPUYARD_TRY(delete_leases(database));
         return save_leases(database, *transaction, number);
       },
       lifetime_.guard([this, on_done](const Result<void>& done) {
@@ -111,9 +112,8 @@ bool LeaseDb::save(LeaseTransaction transaction, OnSaved on_done) {
   const bool taken = store_.run(
       Requester::daemon(),
       [shared, in_order, number](Database& database) -> Result<void> {
-        const auto before = count_entries(database);
-        if (!before) return before.error();
-        *in_order = *before + 1 == number;
+        const auto before = GPUYARD_TRY(count_entries(database));
+        *in_order = before + 1 == number;
         return *in_order ? save_leases(database, *shared, number) : Result<void>();
       },
       lifetime_.guard([this, shared, in_order, number,

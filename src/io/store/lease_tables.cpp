@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/proc_stat.h"
+#include "base/try.h"
 #include "io/store/alert_db.h"
 #include "io/store/machine_db.h"
 #include "io/store/sqlite.h"
@@ -106,7 +107,7 @@ Result<void> raise_counters(Database& database, const LeaseTransaction& transact
     ticket = std::max(ticket, lease.ticket);
     fence = std::max(fence, lease.fence);
   }
-  if (auto done = raise_counter(database, kLastTicket, ticket); !done) return done;
+  GPUYARD_TRY(raise_counter(database, kLastTicket, ticket));
   return raise_counter(database, kLastFence, fence);
 }
 
@@ -120,9 +121,8 @@ Result<void> put_cordons(Database& database, const LeaseTransaction& transaction
 
 // Reads the ticket and the fence of an unreadable lease, if possible.
 Result<void> record_unreadable(Database& database, const std::string& id, StoredLeases& stored) {
-  auto row = prepare(database, "SELECT ticket, fence FROM leases WHERE id=?", id);
-  if (!row) return std::move(row).error();
-  return each_row(*row, [&](const Statement& columns) {
+  auto row = GPUYARD_TRY(prepare(database, "SELECT ticket, fence FROM leases WHERE id=?", id));
+  return each_row(row, [&](const Statement& columns) {
     Lease lease;
     RowReader numbers(columns);
     numbers(lease.ticket, lease.fence);
@@ -138,16 +138,15 @@ Result<void> read_leases(Database& database, StoredLeases& stored) {
                          "ORDER BY ticket, id",
                          "CASE WHEN state NOT IN ('waiting', 'ended') THEN gpus END",
                          "a lease"};
-  auto bad = read_valid_rows(saved.leases, database, all, kLease);
-  if (!bad) return std::move(bad).error();
+  auto bad = GPUYARD_TRY(read_valid_rows(saved.leases, database, all, kLease));
   std::vector<LeaseEvent> events;
-  for (const UnreadableRow& lease : *bad) {
-    if (auto done = record_unreadable(database, lease.key, stored); !done) return done;
+  for (const UnreadableRow& lease : bad) {
+    GPUYARD_TRY(record_unreadable(database, lease.key, stored));
     events.push_back({lease.key, wall_now(), "could not be read", "gpuyard", {}});
   }
   for (const Lease& lease : saved.leases) stored.record(lease.ticket, lease.fence);
-  if (auto done = add_events(database, events); !done) return done;
-  return set_aside_rows(database, all, *bad);
+  GPUYARD_TRY(add_events(database, events));
+  return set_aside_rows(database, all, bad);
 }
 
 struct Counter {
@@ -242,14 +241,14 @@ Result<std::uint64_t> count_entries(Database& database) {
 
 Result<void> save_leases(Database& database, const LeaseTransaction& transaction,
                          std::uint64_t number) {
-  if (auto done = add_events(database, transaction.events); !done) return done;
+  GPUYARD_TRY(add_events(database, transaction.events));
   // First, because another lease of the same transaction may have a removed lease's id.
   auto removed =
       run_for_each(database, "DELETE FROM leases WHERE id=?", transaction.removed, kSingleColumn);
   if (!removed) return removed;
-  if (auto done = put_leases(database, transaction.leases); !done) return done;
-  if (auto done = raise_counters(database, transaction); !done) return done;
-  if (auto done = raise_counter(database, kEntries, number); !done) return done;
+  GPUYARD_TRY(put_leases(database, transaction.leases));
+  GPUYARD_TRY(raise_counters(database, transaction));
+  GPUYARD_TRY(raise_counter(database, kEntries, number));
   return put_cordons(database, transaction);
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/try.h"
 #include "io/store/sqlite.h"
 #include "io/store/sqlite_rows.h"
 #include "io/store/unreadable.h"
@@ -52,9 +53,8 @@ constexpr RowSelection boards_of(std::string_view rest) {
 
 Result<std::vector<KnownBoard>> load_boards(Database& database, const std::string& machine) {
   std::vector<KnownBoard> boards;
-  auto read = read_rows(boards, database, boards_of("WHERE machine=? ORDER BY gpu_index, uuid"),
-                        kBoard, machine);
-  if (!read) return std::move(read).error();
+  GPUYARD_TRY(read_rows(boards, database, boards_of("WHERE machine=? ORDER BY gpu_index, uuid"),
+                        kBoard, machine));
   return boards;
 }
 

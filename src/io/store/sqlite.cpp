@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/try.h"
 #include "base/unique_fd.h"
 #include "io/store/sqlite_rows.h"
 
@@ -117,8 +118,7 @@ Result<bool> Statement::step() {
 }
 
 Result<void> Statement::run() {
-  auto row = step();
-  if (!row) return std::move(row).error();
+  GPUYARD_TRY(step());
   reset();
   return {};
 }
@@ -189,7 +189,7 @@ Result<Database> Database::open(const std::string& path, Durability durability, 
   if (!set) return std::move(set).error();
   database.set_checkpoint_pages(kCheckpointPages);
   if (set = database.set_durability(durability); !set) return std::move(set).error();
-  if (auto written = database.rewrite_wal(); !written) return std::move(written).error();
+  GPUYARD_TRY(database.rewrite_wal());
   sqlite3_db_config(database.database_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
   return opened;
 }
@@ -198,7 +198,7 @@ Result<Database> Database::open(const std::string& path, Durability durability, 
 Result<Database> Database::open_reader(const std::string& path) {
   auto opened = connect(path, 0, exclusive_vfs());
   if (!opened) return opened;
-  if (auto set = opened->execute("PRAGMA query_only=1"); !set) return std::move(set).error();
+  GPUYARD_TRY(opened->execute("PRAGMA query_only=1"));
   return opened;
 }
 
@@ -249,7 +249,7 @@ void Database::keep_wal_on_close() {
 // Writes in place: writing the same bytes again spoils nothing, wherever it is cut off.
 Result<void> Database::rewrite_wal() {
   // Opens the WAL.
-  if (auto version = this->schema_version(); !version) return version.error();
+  GPUYARD_TRY(this->schema_version());
   sqlite3_file* file = nullptr;
   sqlite3_file_control(database_.get(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &file);
   if (file == nullptr || file->pMethods == nullptr) return {};
@@ -284,11 +284,10 @@ Result<Statement> Database::prepare(std::string_view statement) {
 }
 
 Result<std::int64_t> Database::query_number(std::string_view query) {
-  auto statement = prepare(query);
-  if (!statement) return std::move(statement).error();
-  const auto row = statement->step();
+  auto statement = GPUYARD_TRY(prepare(query));
+  const auto row = statement.step();
   if (!row) return row.error();
-  return *row ? statement->integer(0) : 0;
+  return *row ? statement.integer(0) : 0;
 }
 
 Result<std::int64_t> Database::bytes_used() {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/try.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -127,7 +128,7 @@ class Database {
   // Runs work(), a Result<void>, and commits what it did; all of it is undone where either fails.
   template <class Work>
   Result<void> run_transaction(Work&& work) {
-    if (auto begun = run("BEGIN IMMEDIATE"); !begun) return begun;
+    GPUYARD_TRY(run("BEGIN IMMEDIATE"));
     Result<void> done = work();
     if (done) done = commit();
     if (!done) static_cast<void>(execute("ROLLBACK").ok());  // the first error is the one to report

@@ -19,6 +19,7 @@
 #include "base/json_writer.h"
 #include "base/record.h"
 #include "base/result.h"
+#include "base/try.h"
 #include "io/store/sqlite.h"
 
 namespace gpuyard::store {
@@ -192,12 +193,11 @@ template <class Records, class Columns>
 Result<void> run_for_each(Database& database, std::string_view text, const Records& records,
                           const Columns& columns) {
   if (std::ranges::empty(records)) return {};
-  auto statement = database.prepare(text);
-  if (!statement) return std::move(statement).error();
+  auto statement = GPUYARD_TRY(database.prepare(text));
   for (const auto& record : records) {
-    RowWriter row(*statement);
+    RowWriter row(statement);
     columns(row, record);
-    if (auto done = statement->run(); !done) return done;
+    GPUYARD_TRY(statement.run());
   }
   return {};
 }
@@ -208,27 +208,24 @@ inline constexpr auto kSingleColumn = [](auto& row, auto& value) { row(value); }
 template <class Take>
 Result<void> each_row(Statement& rows, Take&& take) {
   for (;;) {
-    const auto row = rows.step();
-    if (!row) return row.error();
-    if (!*row) return {};
+    const auto row = GPUYARD_TRY(rows.step());
+    if (!row) return {};
     take(rows);
   }
 }
 template <class Take>
 Result<void> each_row(Database& database, std::string_view query, Take&& take) {
-  auto rows = database.prepare(query);
-  if (!rows) return std::move(rows).error();
-  return each_row(*rows, std::forward<Take>(take));
+  auto rows = GPUYARD_TRY(database.prepare(query));
+  return each_row(rows, std::forward<Take>(take));
 }
 
 // Adds a record for each row that a query with these parameters gives.
 template <class Record, class Columns, class... Values>
 Result<void> read_into(std::vector<Record>& records, Database& database, std::string_view query,
                        const Columns& columns, const Values&... values) {
-  auto rows = prepare(database, query, values...);
-  if (!rows) return std::move(rows).error();
+  auto rows = GPUYARD_TRY(prepare(database, query, values...));
   return each_row(
-      *rows, [&](const Statement& row) { records.push_back(record_of<Record>(row, columns)); });
+      rows, [&](const Statement& row) { records.push_back(record_of<Record>(row, columns)); });
 }
 
 }  // namespace gpuyard::store

@@ -9,26 +9,26 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/try.h"
 #include "io/store/unreadable.h"
 
 namespace gpuyard::store {
 namespace {
 
 Result<void> migrate(Database& database, StateDb::Migrations steps) {
-  const auto version = database.schema_version();
-  if (!version) return version.error();
+  const auto version = GPUYARD_TRY(database.schema_version());
   const auto newest = static_cast<std::int64_t>(steps.size());
-  if (*version == newest) return {};
-  if (*version > newest || *version < 0) {
+  if (version == newest) return {};
+  if (version > newest || version < 0) {
     return Error{
         Errc::conflict,
         fmt::format("{} has layout {}, but this version of gpuyard supports {} at most: it was "
                     "written by a newer version. Start that version, or move the file away",
-                    database.path(), *version, newest)};
+                    database.path(), version, newest)};
   }
   return database.run_transaction([&]() -> Result<void> {
-    for (auto step = static_cast<std::size_t>(*version); step < steps.size(); ++step) {
-      if (auto done = database.execute(steps[step]); !done) return done;
+    for (auto step = static_cast<std::size_t>(version); step < steps.size(); ++step) {
+      GPUYARD_TRY(database.execute(steps[step]));
     }
     return database.set_schema_version(newest);
   });
@@ -39,8 +39,7 @@ Result<void> migrate(Database& database, StateDb::Migrations steps) {
 Result<void> check_integrity(Database& database) {
   auto check = database.prepare("PRAGMA quick_check(1)");
   if (!check) return std::move(check).error();
-  const auto row = check->step();
-  if (!row) return row.error();
+  GPUYARD_TRY(check->step());
   if (check->text(0) == "ok") return {};
   return Error{Errc::invalid, fmt::format("{}: {}", database.path(), check->text(0))};
 }
@@ -71,20 +70,19 @@ void StateReader::try_forbid() {
 Result<void> StateReader::open() {
   if (!allowed_) return Error{Errc::unavailable, path_ + " cannot be read now"};
   if (database_) return {};
-  auto database = Database::open_reader(path_);
-  if (!database) return std::move(database).error();
-  database_.emplace(*std::move(database));
+  auto database = GPUYARD_TRY(Database::open_reader(path_));
+  database_.emplace(std::move(database));
   return {};
 }
 
 Result<void> StateDb::commit(std::span<const Work> works, Durability durability) {
-  if (auto ready = open_or_replace(); !ready) return ready;
+  GPUYARD_TRY(open_or_replace());
   if (std::ranges::none_of(works, [](const Work& work) { return work != nullptr; })) return {};
-  if (auto set = database_->set_durability(durability); !set) return set;
+  GPUYARD_TRY(database_->set_durability(durability));
   auto done = database_->run_transaction([&]() -> Result<void> {
     for (const Work& work : works) {
       if (!work) continue;
-      if (auto worked = work(*database_); !worked) return worked;
+      GPUYARD_TRY(work(*database_));
     }
     return {};
   });
@@ -101,15 +99,14 @@ Result<void> StateDb::commit(std::span<const Work> works, Durability durability)
 
 Result<void> StateDb::open() {
   if (database_) return {};
-  if (auto fit = directory_check_(parent_directory(path_)); !fit) return fit;
-  auto database = Database::open(path_, Durability::full, Database::Sharing::readers);
-  if (!database) return std::move(database).error();
-  if (auto whole = check_integrity(*database); !whole) return whole;
-  if (auto current = migrate(*database, migrations_); !current) return current;
-  const auto unreadable = unreadable_note(*database);
+  GPUYARD_TRY(directory_check_(parent_directory(path_)));
+  auto database = GPUYARD_TRY(Database::open(path_, Durability::full, Database::Sharing::readers));
+  GPUYARD_TRY(check_integrity(database));
+  GPUYARD_TRY(migrate(database, migrations_));
+  const auto unreadable = unreadable_note(database);
   if (!unreadable) return unreadable.error();
   if (!unreadable->empty()) add_remarks({*unreadable});
-  database_.emplace(*std::move(database));
+  database_.emplace(std::move(database));
   reader_->allow();
   return {};
 }
@@ -125,7 +122,7 @@ void StateDb::add_remarks(const std::vector<std::string>& remarks) {
 Result<void> StateDb::open_or_replace() {
   auto opened = open();
   if (opened || opened.error().code != Errc::invalid) return opened;
-  if (auto done = set_aside_corrupt(opened.error()); !done) return done;
+  GPUYARD_TRY(set_aside_corrupt(opened.error()));
   return open();
 }
 

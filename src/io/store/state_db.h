@@ -15,6 +15,7 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
+#include "base/try.h"
 #include "io/store/local_disk.h"
 #include "io/store/sqlite.h"
 
@@ -38,7 +39,7 @@ class StateReader {
   template <class Answer>
   Result<Answer> run_query(const std::function<Result<Answer>(Database&)>& query) {
     const MutexLock lock(mutex_);
-    if (auto ready = open(); !ready) return std::move(ready).error();
+    GPUYARD_TRY(open());
     Result<Answer> result = query(*database_);
     if (!result) database_.reset();
     return result;

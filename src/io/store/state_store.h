@@ -15,6 +15,7 @@
 #include "base/requester.h"
 #include "base/result.h"
 #include "base/slot_pool.h"
+#include "base/try.h"
 #include "base/worker.h"
 #include "io/store/sqlite.h"
 #include "io/store/sqlite_rows.h"
@@ -58,9 +59,8 @@ class StateStore {
     return run(
         Requester::daemon(),
         [result, query = std::move(query)](Database& database) -> Result<void> {
-          auto got = query(database);
-          if (!got) return std::move(got).error();
-          *result = *std::move(got);
+          auto got = GPUYARD_TRY(query(database));
+          *result = std::move(got);
           return {};
         },
         [result, on_done = std::move(on_done)](const Result<void>& done) {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/try.h"
 #include "io/store/sqlite.h"
 #include "io/store/sqlite_rows.h"
 #include "io/store/unreadable.h"
@@ -25,8 +26,7 @@ Result<std::vector<auth::Token>> load_tokens(Database& database) {
       "tokens", "id",
       "id, digest, name, uid, scope, gpus, made_ms, made_by, expires_ms, last_used_ms, "
       "last_from, in_clear_ms, revoked_ms, revoked_by"};
-  auto read = read_rows(tokens, database, all, kToken);
-  if (!read) return std::move(read).error();
+  GPUYARD_TRY(read_rows(tokens, database, all, kToken));
   return tokens;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "core/lease/lease_storage.h"
 
 namespace gpuyard::store {
@@ -50,10 +51,9 @@ Result<std::optional<std::vector<DeviceId>>> find_withheld_gpus(Database& databa
 
 Result<void> cordon_withheld_gpus(Database& database, const RowSelection& selection,
                                   const UnreadableRow& one) {
-  const auto gpus = find_withheld_gpus(database, selection, one.key);
-  if (!gpus) return gpus.error();
-  if (!*gpus) return {};
-  for (const DeviceId& gpu : **gpus) {
+  const auto gpus = GPUYARD_TRY(find_withheld_gpus(database, selection, one.key));
+  if (!gpus) return {};
+  for (const DeviceId& gpu : *gpus) {
     const bool any = gpu == lease::kEveryGpu;
     const std::string reason = fmt::format(
         "{} {} ({}: {}); check the GPU, then uncordon it (see docs/recovery.md)", selection.noun,
@@ -79,10 +79,9 @@ Result<void> cordon_withheld_gpus(Database& database, const RowSelection& select
 Result<void> set_aside_rows(Database& database, const RowSelection& selection,
                             const std::vector<UnreadableRow>& bad) {
   if (bad.empty()) return {};
-  const auto columns = quoted_columns(database, selection.table);
-  if (!columns) return columns.error();
+  const auto columns = GPUYARD_TRY(quoted_columns(database, selection.table));
   const std::string copy = fmt::format(
-      "INSERT INTO unreadable_rows SELECT NULL, ?2, ?3, ?1, ?4, {} FROM {} WHERE {} = ?1", *columns,
+      "INSERT INTO unreadable_rows SELECT NULL, ?2, ?3, ?1, ?4, {} FROM {} WHERE {} = ?1", columns,
       selection.table, selection.key);
   const std::string remove =
       fmt::format("DELETE FROM {} WHERE {} = ?1", selection.table, selection.key);
@@ -116,12 +115,11 @@ Result<std::string> unreadable_note(Database& database) {
       database.query_number("SELECT count(*) FROM sqlite_master WHERE name = 'unreadable_rows'");
   if (!known) return known.error();
   if (*known == 0) return std::string();
-  const auto rows = database.query_number("SELECT count(*) FROM unreadable_rows");
-  if (!rows) return rows.error();
-  if (*rows == 0) return std::string();
+  const auto rows = GPUYARD_TRY(database.query_number("SELECT count(*) FROM unreadable_rows"));
+  if (rows == 0) return std::string();
   return fmt::format(
-      "{} unreadable row{} {} in the table unreadable_rows of {}; see docs/recovery.md", *rows,
-      *rows == 1 ? "" : "s", *rows == 1 ? "is" : "are", database.path());
+      "{} unreadable row{} {} in the table unreadable_rows of {}; see docs/recovery.md", rows,
+      rows == 1 ? "" : "s", rows == 1 ? "is" : "are", database.path());
 }
 
 }  // namespace gpuyard::store

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
+#include "base/try.h"
 #include "io/store/sqlite.h"
 #include "io/store/sqlite_rows.h"
 
@@ -159,12 +160,10 @@ Result<void> compact_to_size(Database& database, std::int64_t max_bytes,
                              std::atomic<int>& saves_to_skip) {
   if (saves_to_skip > 0) --saves_to_skip;
   for (int i = 0; i < kMaxCompactionsPerSave && saves_to_skip == 0; ++i) {
-    const auto bytes = database.bytes_used();
-    if (!bytes) return bytes.error();
-    if (*bytes <= max_bytes) break;
-    const auto compacted = compact_oldest_usage(database, growing);
-    if (!compacted) return compacted.error();
-    if (*compacted) {
+    const auto bytes = GPUYARD_TRY(database.bytes_used());
+    if (bytes <= max_bytes) break;
+    const auto compacted = GPUYARD_TRY(compact_oldest_usage(database, growing));
+    if (compacted) {
       needed = true;
     } else {
       saves_to_skip = kCompactionRetrySaves;
@@ -216,8 +215,8 @@ Result<void> compact_usage(Database& database, const std::vector<UsageRow>& rows
       each->bind(4, std::int64_t{row.simulated}).bind(5, static_cast<std::int64_t>(row.fence));
     }
     add->bind(6, row.compacted_leases.value_or(0));
-    if (auto done = add->run(); !done) return done;
-    if (auto done = drop->run(); !done) return done;
+    GPUYARD_TRY(add->run());
+    GPUYARD_TRY(drop->run());
   }
   return {};
 }
@@ -242,9 +241,8 @@ Result<bool> compact_oldest_usage(Database& database, const std::set<std::string
                                      kCompactableRows),
                          grow);
   if (!largest) return std::move(largest).error();
-  const auto found = largest->step();
-  if (!found) return found.error();
-  if (!*found) return false;
+  const auto found = GPUYARD_TRY(largest->step());
+  if (!found) return false;
   const std::int64_t uid = largest->integer(0);
   const std::int64_t day = largest->integer(1);
   // A lease is counted on its last day, at the last of its GPUs.
@@ -260,7 +258,7 @@ Result<bool> compact_oldest_usage(Database& database, const std::set<std::string
   const std::string drop =
       fmt::format("DELETE FROM lease_use WHERE uid = ?2 AND day = ?3 AND {}", kCompactableRows);
   for (const std::string& each : {merge, drop}) {
-    if (auto done = run(database, each, grow, uid, day); !done) return std::move(done).error();
+    GPUYARD_TRY(run(database, each, grow, uid, day));
   }
   return true;
 }
@@ -268,7 +266,7 @@ Result<bool> compact_oldest_usage(Database& database, const std::set<std::string
 Result<UsageReport> sum_usage(Database& database, const UsageQuery& query,
                               const std::vector<UsageRow>& unsaved) {
   if (unsaved.empty()) return sum_rows(database, query);
-  if (auto done = database.execute("SAVEPOINT use"); !done) return std::move(done).error();
+  GPUYARD_TRY(database.execute("SAVEPOINT use"));
   const auto put = save_usage(database, unsaved);
   auto report = put ? sum_rows(database, query) : Result<UsageReport>(put.error());
   if (auto undone = database.execute("ROLLBACK TO use; RELEASE use"); !undone) {
@@ -292,8 +290,8 @@ bool UsageDb::save(usage::UsageTransaction transaction,
       Requester::daemon(),
       [transaction = std::make_shared<const usage::UsageTransaction>(std::move(transaction)),
        max_bytes = max_bytes_, compaction = compaction_](Database& database) -> Result<void> {
-        if (auto done = prune_usage(database, kRowRetention.count()); !done) return done;
-        if (auto done = compact_usage(database, transaction->rows_to_compact); !done) return done;
+        GPUYARD_TRY(prune_usage(database, kRowRetention.count()));
+        GPUYARD_TRY(compact_usage(database, transaction->rows_to_compact));
         auto done = compact_to_size(database, max_bytes, transaction->growing_leases,
                                     compaction->needed, compaction->saves_to_skip);
         return done ? save_usage(database, transaction->rows) : done;
