@@ -15,6 +15,7 @@
 #include "base/paths.h"
 #include "base/result.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "cli/help.h"
 #include "cli/screen/output.h"
 #include "cli/screen/screen.h"
@@ -253,7 +254,7 @@ class WordReader {
   // Checks what CLI11 does not.
   Result<void> check_rules() const {
     for (const Command* verb : chain_.commands) {
-      if (auto good = check_rules_of(*verb); !good) return good;
+      GPUYARD_TRY(check_rules_of(*verb));
     }
     if (chain_.verb().text.needs_verb) return missing_error("a command");
     return {};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/try.h"
 #include "core/processes/process_cache.h"
 #include "faces/client/daemon_client.h"
 #include "faces/client/local_daemon.h"
@@ -68,9 +69,8 @@ class DaemonSource final : public Source {
     return client::call(daemon_, protocol::kDriver);
   }
   Result<bool> simulated() override {
-    const auto ready = client::call(daemon_, protocol::kReady);
-    if (!ready) return ready.error();
-    return ready->simulated;
+    const auto ready = GPUYARD_TRY(client::call(daemon_, protocol::kReady));
+    return ready.simulated;
   }
   std::optional<Error> unusable_error() override {
     const auto ready = client::call(daemon_, protocol::kReady);
@@ -116,10 +116,9 @@ class LocalSource final : public Source {
     return protocol::snapshot_of(last_, process_directory_.get());
   }
   Result<protocol::DeviceProcesses> processes(std::uint32_t index) override {
-    const auto device = find_device(last_, std::to_string(index));
-    if (!device) return device.error();
+    const auto device = GPUYARD_TRY(find_device(last_, std::to_string(index)));
     // Arguments that this user may not see could not be read anyway.
-    return protocol::device_processes_of(**device, last_.taken, process_directory_.get(),
+    return protocol::device_processes_of(*device, last_.taken, process_directory_.get(),
                                          [](const ProcessMetadata&) { return true; });
   }
   Result<protocol::DriverInfo> driver() override {
@@ -159,12 +158,10 @@ class LocalSource final : public Source {
 };
 
 Result<std::unique_ptr<Source>> open_local(const library::DriverChoice& choice) {
-  auto backend = library::open_driver(choice);
-  if (!backend) return std::move(backend).error();
-  auto monitor = library::Monitor::open(*std::move(backend));
-  if (!monitor) return std::move(monitor).error();
+  auto backend = GPUYARD_TRY(library::open_driver(choice));
+  auto monitor = GPUYARD_TRY(library::Monitor::open(std::move(backend)));
   return std::unique_ptr<Source>(
-      std::make_unique<LocalSource>(*std::move(monitor), choice.replay.has_value()));
+      std::make_unique<LocalSource>(std::move(monitor), choice.replay.has_value()));
 }
 
 }  // namespace
@@ -179,9 +176,8 @@ Result<http::Endpoint> resolve_daemon(const SourceOptions& options) {
 Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
   if (options.local) return open_local(options.driver);
   if (!options.socket.empty()) {
-    auto endpoint = resolve_daemon(options);
-    if (!endpoint) return std::move(endpoint).error();
-    return std::unique_ptr<Source>(std::make_unique<DaemonSource>(*std::move(endpoint)));
+    auto endpoint = GPUYARD_TRY(resolve_daemon(options));
+    return std::unique_ptr<Source>(std::make_unique<DaemonSource>(std::move(endpoint)));
   }
   if (auto daemon = client::find_daemon(options.sockets)) {
     return std::unique_ptr<Source>(std::make_unique<DaemonSource>(*std::move(daemon)));

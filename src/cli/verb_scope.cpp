@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "cli/command_line.h"
 #include "faces/client/local_daemon.h"
 
@@ -136,14 +137,13 @@ Error host_option_error(const std::string& verb, std::string_view named, std::st
 
 Error local_only_error(const std::string& verb, std::string_view by, std::string_view address,
                        const std::vector<std::string>& words) {
-  const auto host = ssh_host_of(address);
-  if (!host) return host.error();
+  const auto host = GPUYARD_TRY(ssh_host_of(address));
   Error error{
       Errc::invalid,
       fmt::format("`gpuyard {}` runs its command on this machine, but {} selects the GPUs of "
                   "another",
                   verb, by),
-      "", remote_command_line(*host, words) + "  # runs it there"};
+      "", remote_command_line(host, words) + "  # runs it there"};
   if (verb == "run") {
     error.hint += fmt::format("\ngpuyard -H {} lease take --for 1h  # leases its GPUs for an hour",
                               quote_shell_word(address));
@@ -199,10 +199,9 @@ VerbScope scope_of(const Verb& verb) {
 Result<void> select_daemon(Verb& verb, const DaemonSelection& selection) {
   const Environment& environment = selection.environment;
   const DaemonField source = std::visit([](auto& one) { return daemon_field_of_verb(one); }, verb);
-  const auto wanted = host_option_of(source, selection);
-  if (!wanted) return wanted.error();
-  if (!*wanted) return check_sockets(source, environment);
-  const auto& [host, by] = **wanted;
+  const auto wanted = GPUYARD_TRY(host_option_of(source, selection));
+  if (!wanted) return check_sockets(source, environment);
+  const auto& [host, by] = *wanted;
   const auto address = client::resolve_address(host, hosts_file(environment));
   const auto words = without_host(selection.words);
   const std::string name = words.empty() ? "" : words.front();

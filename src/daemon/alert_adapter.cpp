@@ -12,6 +12,7 @@
 #include "base/json_writer.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "core/andon/alert.h"
 #include "core/andon/alert_severity.h"
 #include "core/andon/alert_storage.h"
@@ -91,7 +92,7 @@ Result<void> AlertAdapter::replace(AlertConfig file) {
   for (notify::SinkConfig& sink : undelivered_sinks(file)) {
     if (file.sinks.size() < notify::kMaxSinks) file.sinks.push_back(std::move(sink));
   }
-  if (auto done = dispatcher_.replace(file.sinks); !done) return done;
+  GPUYARD_TRY(dispatcher_.replace(file.sinks));
   config_ = std::move(file);
   service_.replace(config_.rules);
   poll_closed_sinks();

@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/trusted_file.h"
+#include "base/try.h"
 #include "core/andon/rule_reader.h"
 
 namespace gpuyard::daemon {
@@ -79,12 +80,10 @@ Result<AlertConfig> read_alert_config(const config::Config& config) {
     auto text = read_file(alerts.file, kMaxAlertFileBytes);
     if (!text) return Error{Errc::invalid, "alerts.file: " + text.error().text()};
     alerts.text = *text;
-    auto rules = apply_rules(std::move(alerts.rules), *text, alerts.file);
-    if (!rules) return std::move(rules).error();
-    alerts.rules = *std::move(rules);
-    auto sinks = notify::read_sinks(*text, alerts.file);
-    if (!sinks) return std::move(sinks).error();
-    alerts.sinks = *std::move(sinks);
+    auto rules = GPUYARD_TRY(apply_rules(std::move(alerts.rules), *text, alerts.file));
+    alerts.rules = std::move(rules);
+    auto sinks = GPUYARD_TRY(notify::read_sinks(*text, alerts.file));
+    alerts.sinks = std::move(sinks);
   }
   add_log_sink(alerts.sinks);
   for (const andon::Rule& rule : alerts.rules) {

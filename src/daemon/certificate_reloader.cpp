@@ -14,6 +14,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/try.h"
 #include "daemon/serve.h"
 #include "io/http/self_signed.h"
 
@@ -42,13 +43,12 @@ Result<void> renew(const http::IdentityFiles& files,
         Errc::unavailable,
         "this machine's clock is too far from the last time known to be correct; set the clock"};
   }
-  const auto key = read_file(files.key, kMaxCertificateFile);
-  if (!key) return key.error();
+  const auto key = GPUYARD_TRY(read_file(files.key, kMaxCertificateFile));
   std::vector<std::string> names;
   for (const std::string& name : facts->names) names.push_back(name.substr(name.find(':') + 1));
-  const auto made = http::make_self_signed(names, policy.now, http::kCertificateLifetime, *key);
-  if (!made) return made.error();
-  auto done = replace_file(files.certificate, made->certificate, 0644);
+  const auto made =
+      GPUYARD_TRY(http::make_self_signed(names, policy.now, http::kCertificateLifetime, key));
+  auto done = replace_file(files.certificate, made.certificate, 0644);
   if (done) log::info("{} renewed with the same key", files.certificate);
   return done;
 }
@@ -70,8 +70,7 @@ Result<Identity> load(const http::IdentityFiles& files,
                       const CertificateReloader::RenewalPolicy& policy, const Identity& former) {
   for (const std::string& file : {files.certificate, files.key, files.client_ca}) {
     if (file.empty()) continue;
-    auto own = check_trusted_path(file, "it decides whom clients trust");
-    if (!own) return std::move(own).error();
+    GPUYARD_TRY(check_trusted_path(file, "it decides whom clients trust"));
   }
   const auto renewed = files.is_generated ? renew(files, policy) : Result<void>();
   auto identity = http::load_identity(files, policy.now, former);

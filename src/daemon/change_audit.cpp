@@ -15,6 +15,7 @@
 #include "base/limits.h"
 #include "base/record.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "gpu/device/setting.h"
 
 namespace gpuyard::daemon {
@@ -272,9 +273,8 @@ ChangeComparison compare_changes(const driver::LoggedChanges& changes,
 Result<ChangeComparison> compare_with_log(const std::string& path,
                                           const std::vector<AuditLine>& audit,
                                           const std::string& until) {
-  const auto changes = driver::read_change_log(path);
-  if (!changes) return changes.error();
-  return compare_changes(*changes, audit, until);
+  const auto changes = GPUYARD_TRY(driver::read_change_log(path));
+  return compare_changes(changes, audit, until);
 }
 
 std::string change_log_of(const std::string& state_directory, const std::string& socket) {

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "base/trusted_file.h"
+#include "base/try.h"
 #include "daemon/alert_config.h"
 #include "faces/metrics/prometheus.h"
 #include "io/http/certificate.h"
@@ -74,7 +75,7 @@ Result<void> check_plain_tcp(const config::Config& config, const std::string& se
 }
 
 Result<void> check_tls(const config::Config& config) {
-  if (auto valid = check_addresses(config, "tls", config.tls.listen); !valid) return valid;
+  GPUYARD_TRY(check_addresses(config, "tls", config.tls.listen));
   const auto is_meant = [&](const std::string& text) {
     return std::ranges::count(config.server.listen, text) > 0;
   };
@@ -100,7 +101,7 @@ Result<void> check_tls(const config::Config& config) {
 // Checks the addresses and the socket of one server.
 Result<void> check_listeners(const config::Config& config, const std::string& section,
                              const std::vector<std::string>& listen, const std::string& socket) {
-  if (auto valid = check_addresses(config, section, listen); !valid) return valid;
+  GPUYARD_TRY(check_addresses(config, section, listen));
   const auto address = http::to_socket_address(http::Endpoint::unix_socket(socket));
   if (!address) return Error(address.error()).in(section + ".socket");
   return {};
@@ -149,9 +150,9 @@ Result<void> check_config(const config::Config& config) {
   if (auto prefix = metrics::check_prefix(config.metrics.prefix); !prefix) {
     return std::move(prefix).error().in("metrics.prefix");
   }
-  if (auto library = check_library(config.driver.nvml); !library) return library;
-  if (auto alerts = read_alert_config(config); !alerts) return std::move(alerts).error();
-  if (auto bounds = check_power_bounds(config); !bounds) return bounds;
+  GPUYARD_TRY(check_library(config.driver.nvml));
+  GPUYARD_TRY(read_alert_config(config));
+  GPUYARD_TRY(check_power_bounds(config));
   return check_temperatures(config.health);
 }
 

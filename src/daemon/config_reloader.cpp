@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/try.h"
 #include "daemon/alert_config.h"
 #include "daemon/config_check.h"
 
@@ -10,14 +11,12 @@ namespace {
 
 Result<ConfigReloader::LoadedConfig> load_config(const ConfigReloader::ReadConfig& read_config,
                                                  const config::Config::Control& control) {
-  auto config = read_config();
-  if (!config) return std::move(config).error();
-  config::Config effective = *config;
+  auto config = GPUYARD_TRY(read_config());
+  config::Config effective = config;
   effective.control = control;
-  if (auto valid = check_config(effective); !valid) return std::move(valid).error();
-  auto alerts = read_alert_config(effective);
-  if (!alerts) return std::move(alerts).error();
-  return ConfigReloader::LoadedConfig{*std::move(config), *std::move(alerts)};
+  GPUYARD_TRY(check_config(effective));
+  auto alerts = GPUYARD_TRY(read_alert_config(effective));
+  return ConfigReloader::LoadedConfig{std::move(config), std::move(alerts)};
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/proc_stat.h"
 #include "base/text.h"
+#include "base/try.h"
 
 namespace gpuyard::daemon {
 namespace {
@@ -100,9 +101,8 @@ void ControlAdapter::use_journal(std::function<void(const Error&)> on_no_journal
 }
 
 Result<std::unique_ptr<store::ControlJournal>> ControlAdapter::begin_journal() {
-  const auto id = store::renew_state_id(state_directory_);
-  if (!id) return id.error();
-  return store::ControlJournal::open(runtime_directory_, *id, boot_id());
+  const auto id = GPUYARD_TRY(store::renew_state_id(state_directory_));
+  return store::ControlJournal::open(runtime_directory_, id, boot_id());
 }
 
 void ControlAdapter::stop(std::function<void()> on_done) {

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/proc_stat.h"
 #include "base/record.h"
+#include "base/try.h"
 #include "core/processes/identify.h"
 #include "core/processes/user_names.h"
 #include "daemon/config/keys.h"
@@ -308,10 +309,9 @@ void Daemon::listen_tls() {
   tls_->open([this] {
     for (const std::string& text : options_.config.tls.listen) {
       listeners_.add("tls.listen " + text, [this, text]() -> Result<std::string> {
-        const auto endpoint = http::parse_endpoint(text);
-        if (!endpoint) return endpoint.error();
+        const auto endpoint = GPUYARD_TRY(http::parse_endpoint(text));
         const auto bound =
-            server_.listen_tls(endpoint->address, endpoint->port, tls_->identity_source());
+            server_.listen_tls(endpoint.address, endpoint.port, tls_->identity_source());
         if (!bound) return bound.error();
         return "https://" + http::Endpoint::tcp(bound->address, bound->port).text();
       });

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/try.h"
 #include "core/processes/identify.h"
 #include "core/processes/mark_client.h"
 #include "daemon/lease_observation.h"
@@ -17,13 +18,12 @@ Result<lease::ProcessIdentity> identity_of(std::uint32_t pid,
   if (marks) {
     view_hidden = [&](std::uint32_t one) { return marks->view(processes::PidSpace::ours, one); };
   }
-  auto identity = processes::identify_process(pid, view_hidden);
-  if (!identity) return identity.error();
-  return lease::ProcessIdentity{{identity->process.pid, identity->process.started},
-                                identity->uid,
-                                identity->parent,
-                                std::move(identity->command),
-                                std::make_shared<const UniqueFd>(std::move(identity->handle))};
+  auto identity = GPUYARD_TRY(processes::identify_process(pid, view_hidden));
+  return lease::ProcessIdentity{{identity.process.pid, identity.process.started},
+                                identity.uid,
+                                identity.parent,
+                                std::move(identity.command),
+                                std::make_shared<const UniqueFd>(std::move(identity.handle))};
 }
 
 // Sends the signal. Returns the processes that did not get it; a process that is gone is none.

@@ -21,6 +21,7 @@
 #include "base/mutex.h"
 #include "base/spawn.h"
 #include "base/trusted_file.h"
+#include "base/try.h"
 #include "core/processes/mark_host.h"
 #include "faces/cpu/rapl.h"
 #include "io/notify/sink_config.h"
@@ -49,9 +50,8 @@ Result<processes::MarkLink> start_marks(const std::string& proc_root) {
 }
 
 Result<processes::MarkLink> connect_to_marks(const std::string& path) {
-  auto socket = connect_to_helper(path);
-  if (!socket) return socket.error();
-  return processes::MarkLink{*std::move(socket)};
+  auto socket = GPUYARD_TRY(connect_to_helper(path));
+  return processes::MarkLink{std::move(socket)};
 }
 
 std::string configured_proc_root() {

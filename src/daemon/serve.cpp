@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/trusted_file.h"
+#include "base/try.h"
 #include "core/processes/user_names.h"
 #include "daemon/alert_config.h"
 #include "daemon/config_check.h"
@@ -57,11 +58,9 @@ Result<void> check_trusted_path(const std::string& path, std::string_view why) {
 }
 
 Result<std::string> listen_on_address(http::Server& server, const std::string& address) {
-  const auto endpoint = http::parse_endpoint(address);
-  if (!endpoint) return endpoint.error();
-  const auto bound = server.listen_tcp(endpoint->address, endpoint->port);
-  if (!bound) return bound.error();
-  return "http://" + http::Endpoint::tcp(bound->address, bound->port).text();
+  const auto endpoint = GPUYARD_TRY(http::parse_endpoint(address));
+  const auto bound = GPUYARD_TRY(server.listen_tcp(endpoint.address, endpoint.port));
+  return "http://" + http::Endpoint::tcp(bound.address, bound.port).text();
 }
 
 Result<std::string> listen_on_socket(http::Server& server, const std::string& socket,
@@ -70,7 +69,7 @@ Result<std::string> listen_on_socket(http::Server& server, const std::string& so
       make_daemon_directory(parent_directory(socket), kPublicDirectoryMode, Environment::current());
   if (made) made = check_trusted_path(parent_directory(socket), "clients trust the socket in it");
   if (!made) return std::move(made).error().in(directory);
-  if (auto done = server.listen_unix(socket); !done) return std::move(done).error();
+  GPUYARD_TRY(server.listen_unix(socket));
   return socket;
 }
 
@@ -109,9 +108,9 @@ Result<UniqueFd> lock_state(const std::string& directory) {
 }
 
 Result<void> serve(const ServeOptions& options) {
-  if (auto valid = check_config(options.config); !valid) return valid;
+  GPUYARD_TRY(check_config(options.config));
   const rlim_t initial_descriptors = raise_descriptor_limit();
-  if (auto enough = check_descriptors(descriptor_limit()); !enough) return enough;
+  GPUYARD_TRY(check_descriptors(descriptor_limit()));
   // SIGXFSZ: a write over the file size limit fails as it does on a full disk.
   for (const int meaningless : {SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM, SIGXFSZ}) {
     ::signal(meaningless, SIG_IGN);
@@ -120,11 +119,10 @@ Result<void> serve(const ServeOptions& options) {
   std::vector<std::string> lacking = confine(options.config, options.files);
 
   http::IoLoop loop;
-  auto alerts = read_alert_config(options.config);
-  if (!alerts) return std::move(alerts).error();
-  Daemon instance(loop, options, *std::move(alerts), initial_descriptors);
+  auto alerts = GPUYARD_TRY(read_alert_config(options.config));
+  Daemon instance(loop, options, std::move(alerts), initial_descriptors);
   instance.set_missing_restrictions(std::move(lacking));
-  if (auto listening = instance.listen(); !listening) return listening;
+  GPUYARD_TRY(instance.listen());
   const bool had_terminal = has_terminal();
   bool stopping = false;
   const Subscription signals = loop.watch_signals({SIGTERM, SIGINT, SIGHUP}, [&](int number) {

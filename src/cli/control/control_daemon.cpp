@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/try.h"
 #include "cli/read/source_access.h"
 #include "cli/screen/output.h"
 #include "daemon/config/config.h"
@@ -96,9 +97,8 @@ Result<ChangeResults> submit_reset(const ControlVerb& verb, const http::Endpoint
       client::call_with_retry(daemon, protocol::kResetGpu, {verb.gpus}, options, kChangeTimeout);
   if (!changes || dry_run || verb.detach) return changes;
   for (protocol::ChangeResult& change : changes->changes) {
-    auto over = wait_for_operation(daemon, change.operation);
-    if (!over) return std::move(over).error();
-    change = *std::move(over);
+    auto over = GPUYARD_TRY(wait_for_operation(daemon, change.operation));
+    change = std::move(over);
   }
   return changes;
 }

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/try.h"
 #include "cli/control/control_daemon.h"
 #include "cli/shared_options.h"
 
@@ -189,7 +190,7 @@ std::optional<std::int64_t> megahertz_of(std::string_view text) {
 
 Result<Requests> requests_of(const ControlVerb& verb) {
   if (!has_change(verb)) {
-    if (auto right = check_no_change(verb); !right) return std::move(right).error();
+    GPUYARD_TRY(check_no_change(verb));
     return Requests{};
   }
   if (verb.gpus.empty()) {

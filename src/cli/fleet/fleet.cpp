@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/files.h"
+#include "base/try.h"
 #include "cli/fleet/fleet_table.h"
 #include "cli/lease/claim_waiter.h"
 #include "cli/lease/job_signals.h"
@@ -47,9 +48,8 @@ Result<FleetTarget> fleet_target_of(const FleetVerb& verb) {
   std::vector<std::string> words = verb.hosts;
   const std::string usual(environment_variable("GPUYARD_HOSTS"));
   if (words.empty() && !usual.empty()) words = {usual};
-  auto hosts = fleet::resolve_hosts(words, hosts_file(environment));
-  if (!hosts) return std::move(hosts).error();
-  target.hosts = *std::move(hosts);
+  auto hosts = GPUYARD_TRY(fleet::resolve_hosts(words, hosts_file(environment)));
+  target.hosts = std::move(hosts);
   if (verb.no_master) return target;
   auto masters = fleet::make_masters_directory(environment);
   if (masters) {
@@ -191,8 +191,7 @@ int show_usage(const FleetVerb& verb, const FleetTarget& target, const Screen& s
 
 Result<ReplyWithBrief<fleet::DoctorReply>> run_doctor(const http::Endpoint& daemon,
                                                       const FanOutOptions& options) {
-  auto brief = fleet::fetch_brief(daemon, options);
-  if (!brief) return std::move(brief).error();
+  auto brief = GPUYARD_TRY(fleet::fetch_brief(daemon, options));
   fleet::DoctorReply examined;
   examined.requested_at = wall_now();
   auto ready =
@@ -203,7 +202,7 @@ Result<ReplyWithBrief<fleet::DoctorReply>> run_doctor(const http::Endpoint& daem
   } else {
     examined.readiness.reason = ready.error().text();
   }
-  return ReplyWithBrief<fleet::DoctorReply>{*std::move(brief), std::move(examined)};
+  return ReplyWithBrief<fleet::DoctorReply>{std::move(brief), std::move(examined)};
 }
 
 int show_diagnosis(const FleetVerb& verb, const FleetTarget& target, const Screen& screen) {

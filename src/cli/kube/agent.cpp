@@ -16,6 +16,7 @@
 
 #include "base/identifiers.h"
 #include "base/log.h"
+#include "base/try.h"
 #include "cli/kube/agent_environment.h"
 #include "cli/kube/cluster.h"
 #include "cli/kube/event_reporter.h"
@@ -103,14 +104,13 @@ Result<void> check_pod_name(const std::string& name) {
 // Empty: no plugin is restarted.
 Result<std::optional<PluginLabel>> label_to_restart(const KubeVerb& verb) {
   if (verb.restart_plugin.empty()) return std::optional<PluginLabel>();
-  auto label = parse_plugin_label(verb.restart_plugin);
-  if (!label) return std::move(label).error();
+  auto label = GPUYARD_TRY(parse_plugin_label(verb.restart_plugin));
   if (verb.kubelet == kNoKubelet) {
     return Error{Errc::invalid,
                  "--restart-plugin needs the kubelet, which knows the GPUs that the plugin hides: "
                  "remove --kubelet none"};
   }
-  return std::optional<PluginLabel>(*std::move(label));
+  return std::optional<PluginLabel>(std::move(label));
 }
 
 // The restarter, and its view of the API server.

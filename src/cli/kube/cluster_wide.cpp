@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/try.h"
 #include "cli/kube/cluster.h"
 #include "cli/kube/objects.h"
 #include "cli/kube/verbs.h"
@@ -39,9 +40,8 @@ Nodes read_node(const gpuyard::kube::Client& client, const std::string& conditio
                 const std::string& name) {
   const auto answer = client.get(node_path(name));
   if (!answer.ok()) return error_of(answer);
-  auto node = parse_node(answer.body, condition_type);
-  if (!node) return std::move(node).error();
-  return std::vector{*std::move(node)};
+  auto node = GPUYARD_TRY(parse_node(answer.body, condition_type));
+  return std::vector{std::move(node)};
 }
 
 }  // namespace
@@ -62,9 +62,8 @@ Result<ClusterObjects> read_all(const gpuyard::kube::Client& client,
       node.empty() ? std::string(kNodeLabel) : fmt::format("{}={}", kNodeLabel, node_label(node));
   answer = client.list(rule_path(all.api), {.label_selector = labelled});
   if (!answer.ok()) return error_of(answer);
-  auto rules = parse_rules(answer.body);
-  if (!rules) return std::move(rules).error();
-  all.rules = *std::move(rules);
+  auto rules = GPUYARD_TRY(parse_rules(answer.body));
+  all.rules = std::move(rules);
   return all;
 }
 

@@ -1,4 +1,5 @@
 // gpuyard kube: its options, and what its verbs share.
+#include "base/try.h"
 #include "cli/kube/verbs.h"
 #include "cli/lease/forget_allocator.h"
 #include "cli/shared_options.h"
@@ -9,10 +10,9 @@ namespace gpuyard::cli {
 namespace kube {
 
 Result<gpuyard::kube::Client> open_client(const std::string& kubeconfig) {
-  auto server = kubeconfig.empty() ? gpuyard::kube::api_server_of_pod()
-                                   : gpuyard::kube::read_kubeconfig(kubeconfig);
-  if (!server) return std::move(server).error();
-  return gpuyard::kube::Client(*std::move(server));
+  auto server = GPUYARD_TRY(kubeconfig.empty() ? gpuyard::kube::api_server_of_pod()
+                                               : gpuyard::kube::read_kubeconfig(kubeconfig));
+  return gpuyard::kube::Client(std::move(server));
 }
 
 Error error_of(const gpuyard::kube::Answer& answer) {

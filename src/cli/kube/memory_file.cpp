@@ -9,6 +9,7 @@
 #include "base/json_writer.h"
 #include "base/log.h"
 #include "base/proc_stat.h"
+#include "base/try.h"
 
 namespace gpuyard {
 
@@ -65,12 +66,11 @@ std::string memory_text(const Memory& memory, std::string_view boot_id) {
 }
 
 Result<Memory> parse_memory(std::string_view text, std::string_view boot_id) {
-  auto document = json::parse(text);
-  if (!document) return std::move(document).error();
-  add_new_members(*document);
+  auto document = GPUYARD_TRY(json::parse(text));
+  add_new_members(document);
   SavedMemory saved;
   const auto done =
-      json::read(*document, json::shape_of<SavedMemory>, &saved, json::UnknownFields::ignore);
+      json::read(document, json::shape_of<SavedMemory>, &saved, json::UnknownFields::ignore);
   if (!done) return done.error();
   if (saved.boot_id != boot_id) return Error{Errc::not_found, "saved in another boot"};
   return std::move(saved.memory);
@@ -110,7 +110,7 @@ Result<void> MemoryFile::write() {
   if (path_.empty()) return {};
   std::string text = memory_text(memory_, boot_id_);
   if (text == saved_) return {};
-  if (auto done = replace_file(path_, text, 0600); !done) return done;
+  GPUYARD_TRY(replace_file(path_, text, 0600));
   saved_ = std::move(text);
   return {};
 }

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/log.h"
+#include "base/try.h"
 #include "cli/read/source_access.h"
 #include "faces/client/daemon_client.h"
 #include "faces/protocol/routes.h"
@@ -34,18 +35,15 @@ Result<http::Endpoint> NodeDaemon::find() const {
 }
 
 Result<protocol::GpuVerdicts> NodeDaemon::fetch_verdicts() const {
-  const auto daemon = find();
-  if (!daemon) return daemon.error();
-  return client::call(*daemon, protocol::kVerdict);
+  const auto daemon = GPUYARD_TRY(find());
+  return client::call(daemon, protocol::kVerdict);
 }
 
 Result<LeasedPods> NodeDaemon::fetch_leased_pods() {
-  const auto daemon = find();
-  if (!daemon) return daemon.error();
-  auto pods = client::call(*daemon, protocol::kPods);
-  if (!pods) return std::move(pods).error();
+  const auto daemon = GPUYARD_TRY(find());
+  auto pods = GPUYARD_TRY(client::call(daemon, protocol::kPods));
   LeasedPods leased;
-  for (protocol::Pod& pod : pods->pods) {
+  for (protocol::Pod& pod : pods.pods) {
     // A draining lease has ended; a pod that has its GPUs nevertheless needs another.
     if (pod.state != lease::LeaseState::held) continue;
     leased[pod.pod].insert(pod.uuids.begin(), pod.uuids.end());
@@ -54,26 +52,22 @@ Result<LeasedPods> NodeDaemon::fetch_leased_pods() {
 }
 
 Result<void> NodeDaemon::report(const PodReport& report) {
-  const auto daemon = find();
-  if (!daemon) return daemon.error();
-  return std::visit([&](const auto& one) { return send(*daemon, one); }, report);
+  const auto daemon = GPUYARD_TRY(find());
+  return std::visit([&](const auto& one) { return send(daemon, one); }, report);
 }
 
 Result<void> NodeDaemon::report_hidden(const std::set<std::string>& uuids) {
-  const auto daemon = find();
-  if (!daemon) return daemon.error();
+  const auto daemon = GPUYARD_TRY(find());
   const protocol::DevicePluginReport body{{uuids.begin(), uuids.end()}};
-  const auto answer = client::call(*daemon, protocol::kReportDevicePlugin, {}, body);
+  const auto answer = client::call(daemon, protocol::kReportDevicePlugin, {}, body);
   if (!answer) return answer.error();
   return {};
 }
 
 Result<std::set<std::string>> NodeDaemon::fetch_plugin_alerts() {
-  const auto daemon = find();
-  if (!daemon) return daemon.error();
-  const auto alerts = client::call(*daemon, protocol::kAlerts);
-  if (!alerts) return alerts.error();
-  return disagreeing_gpus(*alerts);
+  const auto daemon = GPUYARD_TRY(find());
+  const auto alerts = GPUYARD_TRY(client::call(daemon, protocol::kAlerts));
+  return disagreeing_gpus(alerts);
 }
 
 Result<void> NodeDaemon::send(const http::Endpoint& daemon, const BeginPod& begun) const {
@@ -90,8 +84,7 @@ Result<void> NodeDaemon::send(const http::Endpoint& daemon, const BeginPod& begu
 }
 
 Result<void> NodeDaemon::send(const http::Endpoint& daemon, const EndPod& ended) const {
-  const auto answer = client::call(daemon, protocol::kEndPod, route_name_of(ended.pod));
-  if (!answer) return answer.error();
+  GPUYARD_TRY(client::call(daemon, protocol::kEndPod, route_name_of(ended.pod)));
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include <boost/json.hpp>
 
 #include "base/json_reader.h"
+#include "base/try.h"
 
 namespace gpuyard::cli::kube {
 namespace {
@@ -200,15 +201,13 @@ std::string_view status_word(ConditionStatus status) {
 }
 
 Result<SeenNode> parse_node(std::string_view text, std::string_view condition_type) {
-  const auto document = parse_object(text);
-  if (!document) return document.error();
-  return node_of(document->get_object(), condition_type);
+  const auto document = GPUYARD_TRY(parse_object(text));
+  return node_of(document.get_object(), condition_type);
 }
 
 Result<NodePage> parse_nodes(std::string_view text, std::string_view condition_type) {
-  const auto document = parse_object(text);
-  if (!document) return document.error();
-  const object& list = document->get_object();
+  const auto document = GPUYARD_TRY(parse_object(text));
+  const object& list = document.get_object();
   if (value_in(list, "items") == nullptr) return Error{Errc::invalid, "a NodeList without items"};
   NodePage page;
   each_object(array_in(list, "items"), [&](const object& one) {
@@ -219,10 +218,9 @@ Result<NodePage> parse_nodes(std::string_view text, std::string_view condition_t
 }
 
 Result<std::vector<SliceDevice>> parse_slices(std::string_view text) {
-  const auto document = parse_object(text);
-  if (!document) return document.error();
+  const auto document = GPUYARD_TRY(parse_object(text));
   std::map<std::pair<std::string, std::string>, Pool> pools;  // by driver and pool
-  each_object(array_in(document->get_object(), "items"), [&](const object& slice) {
+  each_object(array_in(document.get_object(), "items"), [&](const object& slice) {
     const object& spec = object_in(slice, "spec");
     const object& from = object_in(spec, "pool");
     SliceDevice device;
@@ -247,16 +245,14 @@ Result<std::vector<SliceDevice>> parse_slices(std::string_view text) {
 }
 
 Result<DeviceRule> parse_rule(std::string_view text) {
-  const auto document = parse_object(text);
-  if (!document) return document.error();
-  return rule_of(document->get_object());
+  const auto document = GPUYARD_TRY(parse_object(text));
+  return rule_of(document.get_object());
 }
 
 Result<std::vector<DeviceRule>> parse_rules(std::string_view text) {
-  const auto document = parse_object(text);
-  if (!document) return document.error();
+  const auto document = GPUYARD_TRY(parse_object(text));
   std::vector<DeviceRule> rules;
-  each_object(array_in(document->get_object(), "items"), [&](const object& one) {
+  each_object(array_in(document.get_object(), "items"), [&](const object& one) {
     if (auto rule = rule_of(one)) rules.push_back(*std::move(rule));
   });
   return rules;
@@ -264,9 +260,8 @@ Result<std::vector<DeviceRule>> parse_rules(std::string_view text) {
 
 // A pod that was left out could make two look like one, so a malformed one is an error.
 Result<PodPage> parse_pods(std::string_view text) {
-  const auto document = parse_object(text);
-  if (!document) return document.error();
-  const object& list = document->get_object();
+  const auto document = GPUYARD_TRY(parse_object(text));
+  const object& list = document.get_object();
   const value* const items = value_in(list, "items");
   if (items == nullptr || !items->is_array()) {
     return Error{Errc::invalid, "a PodList without items"};

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/try.h"
 #include "cli/kube/cluster.h"
 #include "cli/kube/cluster_wide.h"
 #include "cli/kube/objects.h"
@@ -44,11 +45,10 @@ Result<void> remove_taint(const Client& client, const std::string& name) {
     answer = client.get(node_path(name));
     if (answer.outcome == Outcome::absent) return {};
     if (!answer.ok()) return error_of(answer);
-    const auto node = parse_node(answer.body, kConditionType);
-    if (!node) return node.error();
-    if (!is_tainted(*node)) return {};
+    const auto node = GPUYARD_TRY(parse_node(answer.body, kConditionType));
+    if (!is_tainted(node)) return {};
     answer = client.patch(node_path(name), PatchType::merge,
-                          taints_patch({"", foreign_taints(*node)}), node->resource_version);
+                          taints_patch({"", foreign_taints(node)}), node.resource_version);
     if (answer.ok() || answer.outcome == Outcome::absent) return {};
     if (answer.outcome != Outcome::conflict) break;
   }

@@ -17,6 +17,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "cli/lease/job_signals.h"
 #include "cli/lease/job_terminal.h"
 #include "cli/screen/output.h"
@@ -99,24 +100,21 @@ std::optional<Stat> stat_of(const std::string& directory) {
 Result<ForegroundJob> ForegroundJob::start_held(const std::vector<std::string>& words,
                                                 const Variables& variables,
                                                 const JobSignals& signals) {
-  auto start_pipe = make_pipe();
-  if (!start_pipe) return std::move(start_pipe).error();
-  auto status_pipe = make_pipe();
-  if (!status_pipe) return std::move(status_pipe).error();
+  auto start_pipe = GPUYARD_TRY(make_pipe());
+  auto status_pipe = GPUYARD_TRY(make_pipe());
   const JobTerminal terminal;
   const std::vector<std::string> environment = environment_with(variables);
   const bool own_job = terminal.can_start_own_job();
-  const ChildStart start{
-      pointers_to(words),      pointers_to(environment), own_job,
-      start_pipe->read.get(),  start_pipe->write.get(),  status_pipe->write.get(),
-      &signals.original_mask()};
+  const ChildStart start{pointers_to(words),      pointers_to(environment), own_job,
+                         start_pipe.read.get(),   start_pipe.write.get(),   status_pipe.write.get(),
+                         &signals.original_mask()};
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t pid = ::fork();
   if (pid < 0) return system_error("starting a process");
   if (pid == 0) become(start);
   if (own_job) ::setpgid(pid, pid);  // parent and child both set it: either may be first
-  return ForegroundJob(pid, own_job, words[0], std::move(start_pipe->write),
-                       std::move(status_pipe->read));
+  return ForegroundJob(pid, own_job, words[0], std::move(start_pipe.write),
+                       std::move(status_pipe.read));
 }
 
 std::optional<int> ForegroundJob::resume() {

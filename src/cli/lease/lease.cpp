@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "base/files.h"
+#include "base/try.h"
 #include "cli/control/control_daemon.h"
 #include "cli/lease/claim_waiter.h"
 #include "cli/lease/lease_table.h"
@@ -66,9 +67,8 @@ Result<Printable> taken_text(const LeaseVerb& verb, const http::Endpoint& daemon
 
 Result<void> print_taken(const LeaseVerb& verb, const http::Endpoint& daemon,
                          const protocol::Lease& lease) {
-  const auto text = taken_text(verb, daemon, lease);
-  if (!text) return text.error();
-  const auto printed = try_print(*text);
+  const auto text = GPUYARD_TRY(taken_text(verb, daemon, lease));
+  const auto printed = try_print(text);
   if (printed) return {};
   Error error = printed.error();
   error.code = Errc::internal;  // of stdout, not of a daemon

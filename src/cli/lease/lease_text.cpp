@@ -12,6 +12,7 @@
 #include "base/paths.h"
 #include "base/saturated.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "cli/read/source_access.h"
 #include "cli/screen/reading_text.h"
 #include "cli/shared_options.h"
@@ -205,32 +206,28 @@ Result<protocol::LeaseRequest> lease_request_of(const LeaseFilters& wanted) {
   request.model = non_empty(wanted.model);
   request.note = non_empty(wanted.note);
   if (!wanted.min_free.empty()) {
-    const auto bytes = bytes_of(wanted.min_free);
-    if (!bytes) return bytes.error();
-    request.min_free_bytes = *bytes;
+    const auto bytes = GPUYARD_TRY(bytes_of(wanted.min_free));
+    request.min_free_bytes = bytes;
   }
   if (!wanted.among.empty()) {
     request.among.emplace();
     for (std::string& name : split(wanted.among, ',')) request.among->push_back({std::move(name)});
   }
   if (!wanted.max_time.empty()) {
-    const auto longest = seconds_of(wanted.max_time, "--max-time");
-    if (!longest) return longest.error();
-    request.max_time_s = *longest;
+    const auto longest = GPUYARD_TRY(seconds_of(wanted.max_time, "--max-time"));
+    request.max_time_s = longest;
   }
   if (wanted.no_wait) request.wait_s = 0;
   if (!wanted.wait.empty()) {
-    const auto timeout = seconds_of(wanted.wait, "--wait");
-    if (!timeout) return timeout.error();
-    request.wait_s = *timeout;
+    const auto timeout = GPUYARD_TRY(seconds_of(wanted.wait, "--wait"));
+    request.wait_s = timeout;
   }
   return request;
 }
 
 Result<protocol::FreeQuery> free_query_of(const LeaseFilters& wanted) {
-  const auto request = lease_request_of(wanted);
-  if (!request) return request.error();
-  return protocol::FreeQuery{request->gpus, request->min_free_bytes, request->model};
+  const auto request = GPUYARD_TRY(lease_request_of(wanted));
+  return protocol::FreeQuery{request.gpus, request.min_free_bytes, request.model};
 }
 
 Result<NamedLease> named_lease(const std::string& id) {
@@ -240,7 +237,7 @@ Result<NamedLease> named_lease(const std::string& id) {
     return Error{Errc::invalid, "no lease given, and GPUYARD_LEASE is not set", "",
                  "gpuyard leases"};
   }
-  if (auto valid = gpuyard::lease::check_name(named.id); !valid) return std::move(valid).error();
+  GPUYARD_TRY(gpuyard::lease::check_name(named.id));
   if (named.id == own)
     named.fence = parse_number<std::uint64_t>(environment_variable("GPUYARD_FENCE"));
   return named;

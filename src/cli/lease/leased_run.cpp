@@ -12,6 +12,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "cli/control/control_daemon.h"
 #include "cli/control/control_request.h"
 #include "cli/lease/lease_text.h"
@@ -143,10 +144,9 @@ std::optional<int> LeasedRun::start() {
 
 Result<void> LeasedRun::limit_power() {
   if (verb_.power_limit.empty()) return {};
-  const auto watts = parse_watts(verb_.power_limit);
-  if (!watts) return watts.error();
+  const auto watts = GPUYARD_TRY(parse_watts(verb_.power_limit));
   protocol::PowerLimitRequest request;
-  request.power_limit_mw = *watts;
+  request.power_limit_mw = watts;
   request.atomic = true;
   request.lease = lease_.id;  // so that the limit ends with the lease
   request.fence = lease_.fence;

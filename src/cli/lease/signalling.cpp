@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/json_reader.h"
 #include "base/json_writer.h"
+#include "base/try.h"
 #include "cli/screen/output.h"
 #include "core/processes/identify.h"
 #include "core/processes/marks.h"
@@ -67,9 +68,9 @@ Result<Processes> send_signals_over_ssh(const http::Tunnel& carrier,
                                         const UnsignalledProcesses& left) {
   const auto line = carrier.open({"--send-signals"});
   if (!line) return line.error();
-  const auto reply = (*line)->exchange(json::to_json(left), kRemoteTimeout, kMaxListBytes);
-  if (!reply) return reply.error();
-  auto rest = json::from_json<UnsignalledProcesses>(*reply, json::UnknownFields::ignore);
+  const auto reply =
+      GPUYARD_TRY((*line)->exchange(json::to_json(left), kRemoteTimeout, kMaxListBytes));
+  auto rest = json::from_json<UnsignalledProcesses>(reply, json::UnknownFields::ignore);
   if (!rest) {
     return Error{Errc::denied,
                  "the program on that machine does not send signals; the ssh key may only run "
@@ -82,14 +83,13 @@ Result<Processes> send_signals_over_ssh(const http::Tunnel& carrier,
 }  // namespace
 
 Result<Processes> send_signals(const UnsignalledProcesses& left) {
-  const auto number = protocol::signal_of(left.signal);
-  if (!number) return number.error();
-  if (auto same = check_numbering(left); !same) return same.error();
+  const auto number = GPUYARD_TRY(protocol::signal_of(left.signal));
+  GPUYARD_TRY(check_numbering(left));
   Processes rest;
   for (const UnsignalledProcess& process : left.processes) {
     const auto key = key_of(process);
     auto sent = key ? check_mark(process, left.lease) : Result<void>();
-    if (key && sent) sent = processes::send_signal(*key, *number);
+    if (key && sent) sent = processes::send_signal(*key, number);
     if (sent || sent.error().code == Errc::not_found) continue;
     rest.push_back({process.pid, process.started_after_boot_ms, sent.error().text()});
   }

@@ -1,6 +1,7 @@
 // gpuyard usage: GPU-hours and energy, by user.
 #include <string_view>
 
+#include "base/try.h"
 #include "cli/lease/daemon_report.h"
 #include "cli/lease/lease_table.h"
 #include "cli/lease/lease_text.h"
@@ -16,10 +17,9 @@ namespace gpuyard::cli {
 namespace {
 
 Result<protocol::UsageQuery> query_of(const UsageVerb& verb) {
-  const auto since = seconds_since(verb.since);
-  if (!since) return since.error();
+  const auto since = GPUYARD_TRY(seconds_since(verb.since));
   protocol::UsageQuery query;
-  query.since_s = *since;
+  query.since_s = since;
   query.by = usage_grouping_of(verb.by);
   if (verb.csv) query.format = protocol::TextFormat::csv;
   return query;

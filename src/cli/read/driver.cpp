@@ -1,4 +1,5 @@
 // gpuyard driver
+#include "base/try.h"
 #include "cli/read/json_output.h"
 #include "cli/read/source_access.h"
 #include "cli/screen/output.h"
@@ -10,12 +11,10 @@ namespace gpuyard::cli {
 namespace {
 
 Result<DriverAnswer> read_driver_answer(Source& source) {
-  const auto driver = source.driver();
-  if (!driver) return driver.error();
-  const auto simulated = source.simulated();
-  if (!simulated) return simulated.error();
-  return DriverAnswer{protocol::kSchemaVersion, driver->driver_version, driver->cuda_driver_version,
-                      driver->nvml_version, *simulated};
+  const auto driver = GPUYARD_TRY(source.driver());
+  const auto simulated = GPUYARD_TRY(source.simulated());
+  return DriverAnswer{protocol::kSchemaVersion, driver.driver_version, driver.cuda_driver_version,
+                      driver.nvml_version, simulated};
 }
 
 int print_no_driver(const DriverVerb& verb, const Error& error) {

@@ -1,6 +1,7 @@
 // gpuyard events
 #include <fmt/format.h>
 
+#include "base/try.h"
 #include "cli/read/json_output.h"
 #include "cli/read/source_access.h"
 #include "cli/screen/output.h"
@@ -119,13 +120,13 @@ class EventPrinter {
   }
 
   Result<void> print_event(const http::ServerEvent& message) {
-    const auto event = client::parse_reply<protocol::GpuEvent>(position_, message.data);
-    if (!event) return event.error();
-    const auto at = from_ ? from_rfc3339(event->at) : std::nullopt;
+    const auto event =
+        GPUYARD_TRY(client::parse_reply<protocol::GpuEvent>(position_, message.data));
+    const auto at = from_ ? from_rfc3339(event.at) : std::nullopt;
     if (at && *at < std::chrono::floor<std::chrono::seconds>(*from_)) return {};
     printed_ = true;
-    print(verb_.json ? line_of(*event, message.id)
-                     : text_line(*event, Screen::of_stdout(verb_.color)));
+    print(verb_.json ? line_of(event, message.id)
+                     : text_line(event, Screen::of_stdout(verb_.color)));
     return {};
   }
 

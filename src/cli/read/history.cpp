@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/try.h"
 #include "cli/read/history_plot.h"
 #include "cli/read/source_access.h"
 #include "cli/screen/output.h"
@@ -55,9 +56,8 @@ Result<std::vector<History>> fetch_history(const HistoryVerb& verb, const http::
                                        non_empty(verb.step),
                                        points_of(verb, screen),
                                        {}};
-    auto answer = client::call(daemon, protocol::kHistory, query);
-    if (!answer) return std::move(answer).error();
-    all.push_back(*std::move(answer));
+    auto answer = GPUYARD_TRY(client::call(daemon, protocol::kHistory, query));
+    all.push_back(std::move(answer));
   }
   return all;
 }

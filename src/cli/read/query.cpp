@@ -9,6 +9,7 @@
 #include <boost/json.hpp>
 
 #include "base/json_writer.h"
+#include "base/try.h"
 #include "cli/read/gpu_filter.h"
 #include "cli/read/processes.h"
 #include "cli/read/query_csv.h"
@@ -64,9 +65,8 @@ void add_filter_probes(Query& query) {
 
 Result<Query> parse_query(const QueryVerb& verb) {
   Query query;
-  auto format = parse_format(verb.format);
-  if (!format) return std::move(format).error();
-  query.format = *format;
+  auto format = GPUYARD_TRY(parse_format(verb.format));
+  query.format = format;
   auto where = Filter::parse(verb.where, kGpuFields, kGpuNumbers);
   if (!where) return std::move(where).error().in("--where");
   query.where = *std::move(where);
@@ -75,9 +75,8 @@ Result<Query> parse_query(const QueryVerb& verb) {
                  fmt::format("{}: empty field name", verb.smi ? "--query-gpu" : "--fields")};
   }
   if (verb.action == QueryVerb::Action::processes) {
-    auto fields = parse_process_fields(verb.fields);
-    if (!fields) return std::move(fields).error();
-    query.process_fields = *std::move(fields);
+    auto fields = GPUYARD_TRY(parse_process_fields(verb.fields));
+    query.process_fields = std::move(fields);
     query.wanted = {Probe::processes, Probe::inventory};
     add_filter_probes(query);
     return query;
@@ -89,9 +88,8 @@ Result<Query> parse_query(const QueryVerb& verb) {
                           : "gpuyard query --fields name,memory.used\n"
                             "gpuyard query --list  # lists all fields"};
   }
-  auto fields = parse_fields(verb.fields);
-  if (!fields) return std::move(fields).error();
-  query.fields = *std::move(fields);
+  auto fields = GPUYARD_TRY(parse_fields(verb.fields));
+  query.fields = std::move(fields);
   query.wanted = probes_of_fields(query.fields);
   add_filter_probes(query);
   return query;
@@ -102,9 +100,8 @@ Result<void> apply_filter(protocol::Snapshot& snapshot, const Filter& where, con
   if (where.empty()) return {};
   std::optional<protocol::Leases> leases;
   if (const http::Endpoint* const daemon = source.daemon()) {
-    auto reply = client::call_with_retry(*daemon, protocol::kLeases);
-    if (!reply) return std::move(reply).error();
-    leases = *std::move(reply);
+    auto reply = GPUYARD_TRY(client::call_with_retry(*daemon, protocol::kLeases));
+    leases = std::move(reply);
   }
   std::erase_if(snapshot.devices, [&](const protocol::Device& device) {
     return !where.matches(filter_values(device, leases ? &*leases : nullptr));
@@ -115,18 +112,16 @@ Result<void> apply_filter(protocol::Snapshot& snapshot, const Filter& where, con
 Result<Printable> run_query(Source& source, const QueryVerb& verb, const Query& query, bool first) {
   const bool list_processes = verb.action == QueryVerb::Action::processes;
   const auto owners = list_processes ? OwnerLookup::looked_up : OwnerLookup::not_needed;
-  auto snapshot = read_gpus(source, verb.gpus, query.wanted, owners, source_words(verb.source));
-  if (!snapshot) return std::move(snapshot).error();
-  if (auto done = apply_filter(*snapshot, query.where, source); !done)
-    return std::move(done).error();
-  const QueryInput queried{*std::move(snapshot)};
+  auto snapshot =
+      GPUYARD_TRY(read_gpus(source, verb.gpus, query.wanted, owners, source_words(verb.source)));
+  GPUYARD_TRY(apply_filter(snapshot, query.where, source));
+  const QueryInput queried{std::move(snapshot)};
   CsvStyle csv = query.format.csv;
   csv.header = csv.header && first;
   if (list_processes) {
-    const auto answer = read_process_answer(source, queried.snapshot);
-    if (!answer) return answer.error();
-    return query.format.json ? json_line(*answer)
-                             : process_csv(query.process_fields, *answer, queried, csv);
+    const auto answer = GPUYARD_TRY(read_process_answer(source, queried.snapshot));
+    return query.format.json ? json_line(answer)
+                             : process_csv(query.process_fields, answer, queried, csv);
   }
   return query.format.json ? json_line(query_answer(query.fields, queried))
                            : query_csv(query.fields, queried, csv);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/try.h"
 #include "cli/shared_options.h"
 
 namespace gpuyard::cli {
@@ -189,9 +190,8 @@ Result<Field> parse_field(std::string_view name) {
 Result<std::vector<Field>> parse_fields(const std::vector<std::string>& names) {
   std::vector<Field> fields;
   for (const std::string& name : split_all(names)) {
-    auto field = parse_field(name);
-    if (!field) return std::move(field).error();
-    fields.push_back(*std::move(field));
+    auto field = GPUYARD_TRY(parse_field(name));
+    fields.push_back(std::move(field));
   }
   return fields;
 }

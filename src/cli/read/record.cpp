@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/try.h"
 #include "base/unique_fd.h"
 #include "cli/read/source_access.h"
 #include "cli/screen/live_screen.h"
@@ -57,8 +58,7 @@ void print_record_summary(const RecordVerb& verb, const RecordingStats& stats) {
 // Records until a signal, the end of the time or a full disk.
 Result<void> record(const RecordVerb& verb, Source& source, SignalWaiter& signals,
                     Duration interval, Duration length) {
-  auto file = create(verb);
-  if (!file) return std::move(file).error();
+  auto file = GPUYARD_TRY(create(verb));
   recording::RecordingEncoder recorder;
   RecordingStats stats;
   std::optional<TimePoint> began;  // the first poll is at 0
@@ -70,7 +70,7 @@ Result<void> record(const RecordVerb& verb, Source& source, SignalWaiter& signal
       // Whole lines, so that the file can be replayed whatever happens next.
       const auto lines = Printable::json(recorder.encode(*snapshot, stats.length));
       const bool to_stdout = verb.file == "-";
-      if (auto done = write_all(*file, to_stdout ? "stdout" : verb.file, lines); !done) {
+      if (auto done = write_all(file, to_stdout ? "stdout" : verb.file, lines); !done) {
         const bool replays = !to_stdout && stats.polls > 0;
         return Error(done.error())
             .in(replays ? "the recording ends early, but can be replayed" : "recording stopped");

@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "cli/screen/output.h"
 #include "cli/shared_options.h"
 #include "faces/client/local_daemon.h"
@@ -80,15 +81,13 @@ TemporaryDirectory::~TemporaryDirectory() {
 }
 
 Result<PrivateWorld> PrivateWorld::start(int gpus, SimulatedLoad what) {
-  auto directory = TemporaryDirectory::make();
-  if (!directory) return std::move(directory).error();
-  sim::WorldOptions options{
-      .directory = directory->path(), .gpus = gpus, .private_directory = true};
+  auto directory = GPUYARD_TRY(TemporaryDirectory::make());
+  sim::WorldOptions options{.directory = directory.path(), .gpus = gpus, .private_directory = true};
   if (what == SimulatedLoad::demo) sim::make_demo(options);
   auto world = sim::start_world(options, sim::WorldLifetime::with_creator);
   if (!world) return std::move(world).error().in("simulating");
-  ::setenv("GPUYARD_SIM_WORLD", directory->path().c_str(), 1);
-  return PrivateWorld(*std::move(directory), *std::move(world));
+  ::setenv("GPUYARD_SIM_WORLD", directory.path().c_str(), 1);
+  return PrivateWorld(std::move(directory), *std::move(world));
 }
 
 SourceOptions source_options(const SourceFlags& flags) {
@@ -109,13 +108,11 @@ SourceOptions source_options(const SourceFlags& flags) {
 Result<OpenSource> open_source(const SourceFlags& flags, SimulatedLoad what) {
   OpenSource open;
   if (flags.simulate) {
-    auto world = PrivateWorld::start(*flags.simulate, what);
-    if (!world) return std::move(world).error();
-    open.world.emplace(*std::move(world));
+    auto world = GPUYARD_TRY(PrivateWorld::start(*flags.simulate, what));
+    open.world.emplace(std::move(world));
   }
-  auto source = open_source(source_options(flags));
-  if (!source) return std::move(source).error();
-  open.source = *std::move(source);
+  auto source = GPUYARD_TRY(open_source(source_options(flags)));
+  open.source = std::move(source);
   return open;
 }
 
@@ -156,7 +153,7 @@ Result<protocol::Snapshot> read_gpus(Source& source, std::string_view gpus, Prob
                  "gpuyard doctor"};
   }
   if (gpus.empty()) return snapshot;
-  if (auto kept = keep_only(*snapshot, gpus, words); !kept) return std::move(kept).error();
+  GPUYARD_TRY(keep_only(*snapshot, gpus, words));
   return snapshot;
 }
 

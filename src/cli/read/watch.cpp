@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/try.h"
 #include "cli/read/devices.h"
 #include "cli/read/query.h"
 #include "cli/read/query_csv.h"
@@ -153,8 +154,7 @@ ReadResult read_fields(Source& source, const WatchVerb& verb, ProbeSet wanted) {
   if (!snapshot->driver_initialised) return no_driver_error(*snapshot);
   QueryInput queried{*std::move(snapshot)};
   if (verb.gpus.empty()) return queried;
-  auto kept = keep_only(queried.snapshot, verb.gpus, source_words(verb.source));
-  if (!kept) return std::move(kept).error();
+  GPUYARD_TRY(keep_only(queried.snapshot, verb.gpus, source_words(verb.source)));
   return queried;
 }
 

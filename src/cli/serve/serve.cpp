@@ -3,6 +3,7 @@
 #include "daemon/config_check.h"
 
 #include "base/log.h"
+#include "base/try.h"
 #include "cli/command_line.h"
 #include "cli/read/devices.h"
 #include "cli/read/source_access.h"
@@ -86,12 +87,10 @@ std::string world_name() {
 // Refuses a recording that cannot be played, so that no daemon starts without GPUs.
 Result<std::optional<recording::Replay>> replay_of(const ServeVerb& verb) {
   if (verb.replay.empty()) return std::optional<recording::Replay>();
-  auto replay = replay_from(verb.replay, verb.replay_from, verb.replay_speed, "--replay-from");
-  if (!replay) return std::move(replay).error();
-  if (auto playable = recording::open_replay(*replay); !playable) {
-    return std::move(playable).error();
-  }
-  return std::optional(*std::move(replay));
+  auto replay =
+      GPUYARD_TRY(replay_from(verb.replay, verb.replay_from, verb.replay_speed, "--replay-from"));
+  GPUYARD_TRY(recording::open_replay(replay));
+  return std::optional(std::move(replay));
 }
 
 Printable no_gpu(const protocol::Snapshot& shown) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/files.h"
+#include "base/try.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/output.h"
 #include "cli/screen/screen.h"
@@ -121,29 +122,26 @@ int status(const SimVerb& verb) {
 }
 
 Result<void> load(const SimVerb& verb) {
-  const auto workload = sim::parse_workload(verb.load);
-  if (!workload) return workload.error();
-  return sim::set_load(world_of(verb), verb.gpu, *workload);
+  const auto workload = GPUYARD_TRY(sim::parse_workload(verb.load));
+  return sim::set_load(world_of(verb), verb.gpu, workload);
 }
 
 Result<void> reset(const SimVerb& verb) {
-  const auto gpu = sim::find_gpu_index(world_of(verb), verb.gpu_name);
-  if (!gpu) return gpu.error();
-  return sim::reset_gpu(world_of(verb), *gpu,
+  const auto gpu = GPUYARD_TRY(sim::find_gpu_index(world_of(verb), verb.gpu_name));
+  return sim::reset_gpu(world_of(verb), gpu,
                         verb.as_driver ? sim::ResetMode::driver : sim::ResetMode::test);
 }
 
 Result<void> step(const SimVerb& verb) {
-  const auto time = sim::parse_time(verb.time);
-  if (!time) return time.error();
-  return sim::step_world(world_of(verb), *time);
+  const auto time = GPUYARD_TRY(sim::parse_time(verb.time));
+  return sim::step_world(world_of(verb), time);
 }
 
 // gpuyard sim driver
 Result<void> change_driver(const SimVerb& verb) {
   const std::string world = world_of(verb);
   if (!verb.driver_version.empty()) {
-    if (auto good = sim::check_driver_version(verb.driver_version); !good) return good;
+    GPUYARD_TRY(sim::check_driver_version(verb.driver_version));
   }
   if (verb.action == SimVerb::Action::driver_unload) return sim::unload_driver(world);
   if (verb.action == SimVerb::Action::driver_load) {

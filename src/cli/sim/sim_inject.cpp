@@ -1,5 +1,6 @@
 // gpuyard sim inject
 
+#include "base/try.h"
 #include "cli/sim/sim.h"
 #include "sim/world_client.h"
 
@@ -56,11 +57,10 @@ Result<sim::CallFault> broken_call_of(const SimVerb& verb) {
 Result<sim::Fault> fault_of(const SimVerb& verb) {
   sim::Fault fault = states_of(verb);
   if (!verb.call.empty()) {
-    const auto call = broken_call_of(verb);
-    if (!call) return call.error();
-    fault.calls[0] = *call;
+    const auto call = GPUYARD_TRY(broken_call_of(verb));
+    fault.calls[0] = call;
   }
-  if (auto plausible = sim::check_fault(fault); !plausible) return std::move(plausible).error();
+  GPUYARD_TRY(sim::check_fault(fault));
   return fault;
 }
 
@@ -84,9 +84,8 @@ Result<void> sim_inject(const SimVerb& verb) {
   Result<void> done;
   if (verb.clear) done = sim::clear_faults(world, verb.gpu);
   if (done && has_call_fault(verb)) {
-    const auto fault = fault_of(verb);
-    if (!fault) return fault.error();
-    done = sim::inject(world, verb.gpu, *fault);
+    const auto fault = GPUYARD_TRY(fault_of(verb));
+    done = sim::inject(world, verb.gpu, fault);
   }
   if (done && verb.ecc_corrected) done = inject_errors(verb, false, *verb.ecc_corrected);
   if (done && verb.ecc_uncorrected) done = inject_errors(verb, true, *verb.ecc_uncorrected);

@@ -1,6 +1,7 @@
 // gpuyard sim run, gpuyard sim attach: real processes on simulated GPUs.
 #include <filesystem>
 
+#include "base/try.h"
 #include "cli/screen/output.h"
 #include "cli/sim/sim.h"
 #include "sim/visible_devices.h"
@@ -24,15 +25,14 @@ Result<sim::ProcessDemand> demand_of(const SimVerb& verb) {
 
 // Returns the GPUs that CUDA_VISIBLE_DEVICES of the process names.
 Result<std::vector<int>> gpus_of(pid_t pid, const sim::WorldStatus& world) {
-  const auto variable = sim::cuda_visible_devices_of(pid);
-  if (!variable) return variable.error();
+  const auto variable = GPUYARD_TRY(sim::cuda_visible_devices_of(pid));
   std::vector<std::string> uuids;
   for (const sim::GpuStatus& gpu : world.gpus) uuids.push_back(gpu.uuid);
-  auto gpus = sim::visible_devices(*variable, uuids);
+  auto gpus = sim::visible_devices(variable, uuids);
   if (gpus.empty()) {
     return Error{Errc::not_found,
                  fmt::format("CUDA_VISIBLE_DEVICES=\"{}\" of process {} names no GPU of this world",
-                             *variable, pid),
+                             variable, pid),
                  "", fmt::format("gpuyard sim attach --pid {} --gpu 0", pid)};
   }
   return gpus;
@@ -41,30 +41,26 @@ Result<std::vector<int>> gpus_of(pid_t pid, const sim::WorldStatus& world) {
 Result<void> attach_pid(const SimVerb& verb, pid_t pid, const sim::ProcessDemand& demand) {
   const std::string directory = world_of(verb);
   if (verb.attach_gpu) return sim::attach_process(directory, *verb.attach_gpu, pid, demand);
-  const auto world = sim::world_status(directory);
-  if (!world) return world.error();
-  const auto gpus = gpus_of(pid, *world);
-  if (!gpus) return gpus.error();
-  for (const int gpu : *gpus) {
-    if (auto done = sim::attach_process(directory, gpu, pid, demand); !done) return done;
+  const auto world = GPUYARD_TRY(sim::world_status(directory));
+  const auto gpus = GPUYARD_TRY(gpus_of(pid, world));
+  for (const int gpu : gpus) {
+    GPUYARD_TRY(sim::attach_process(directory, gpu, pid, demand));
   }
   return {};
 }
 
 // Puts this process on the GPU. The command that replaces it keeps its pid and start time.
 Result<void> become_user_of(const SimVerb& verb) {
-  const auto demand = demand_of(verb);
-  if (!demand) return demand.error();
-  const auto world = sim::world_status(world_of(verb));
-  if (!world) return world.error();
-  if (verb.gpu < 0 || static_cast<std::size_t>(verb.gpu) >= world->gpus.size()) {
+  const auto demand = GPUYARD_TRY(demand_of(verb));
+  const auto world = GPUYARD_TRY(sim::world_status(world_of(verb)));
+  if (verb.gpu < 0 || static_cast<std::size_t>(verb.gpu) >= world.gpus.size()) {
     return Error{Errc::not_found, fmt::format("the simulated world has no GPU {}", verb.gpu)};
   }
-  ::setenv("CUDA_VISIBLE_DEVICES", world->gpus[static_cast<std::size_t>(verb.gpu)].uuid.c_str(), 1);
+  ::setenv("CUDA_VISIBLE_DEVICES", world.gpus[static_cast<std::size_t>(verb.gpu)].uuid.c_str(), 1);
   // An absolute path, because the command may change its directory.
-  const std::string directory = std::filesystem::absolute(world->directory);
+  const std::string directory = std::filesystem::absolute(world.directory);
   ::setenv("GPUYARD_SIM_WORLD", directory.c_str(), 1);
-  return sim::attach_process(world->directory, verb.gpu, ::getpid(), *demand);
+  return sim::attach_process(world.directory, verb.gpu, ::getpid(), demand);
 }
 
 }  // namespace
@@ -77,11 +73,10 @@ int sim_run(const SimVerb& verb) {
 }
 
 Result<void> sim_attach(const SimVerb& verb) {
-  const auto demand = demand_of(verb);
-  if (!demand) return demand.error();
-  if (!verb.synthetic) return attach_pid(verb, verb.pid.value_or(0), *demand);
+  const auto demand = GPUYARD_TRY(demand_of(verb));
+  if (!verb.synthetic) return attach_pid(verb, verb.pid.value_or(0), demand);
   return sim::set_synthetic_processes(world_of(verb), verb.attach_gpu.value_or(0), *verb.synthetic,
-                                      *demand);
+                                      demand);
 }
 
 }  // namespace gpuyard::cli

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/try.h"
 #include "cli/screen/output.h"
 #include "cli/shared_options.h"
 #include "cli/slurm/controller.h"
@@ -122,15 +123,14 @@ std::string selector() {
 
 Result<JobUsage> fetch_total_usage(const SlurmVerb& verb, const std::string& job) {
   const WallTime began = wall_now();
-  const auto nodes = expand_hosts(std::string(environment_variable("SLURM_JOB_NODELIST")));
-  if (!nodes) return nodes.error();
-  const auto hosts = hosts_of_nodes(verb, *nodes);
-  if (!hosts) return hosts.error();
+  const auto nodes =
+      GPUYARD_TRY(expand_hosts(std::string(environment_variable("SLURM_JOB_NODELIST"))));
+  const auto hosts = GPUYARD_TRY(hosts_of_nodes(verb, nodes));
   fleet::FanOutOptions options;
   options.credentials = client::credentials_of(Environment::current());
   options.credentials.ssh = {.with_parent = true, .login_timeout = kCommandTimeout};
   fleet::FanOut<JobUsage> fan_out(
-      *hosts, options, [&](const auto& daemon) { return fetch_usage(daemon, job, began); });
+      hosts, options, [&](const auto& daemon) { return fetch_usage(daemon, job, began); });
   fan_out.pool().finish();
   JobUsage sum;
   for (const auto& reply : fan_out.replies()) {

@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "base/paths.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "cli/lease/lease_text.h"
 #include "cli/screen/output.h"
 #include "cli/shared_options.h"
@@ -58,9 +59,8 @@ class Hook {
   Result<Answer> call_daemon(const protocol::Route<Params, Answer, Body>& route,
                              const Params& parameters = {}, const Body& body = {}) {
     if (!daemon_) {
-      auto found = lease_daemon(socket_);
-      if (!found) return std::move(found).error();
-      daemon_ = *std::move(found);
+      auto found = GPUYARD_TRY(lease_daemon(socket_));
+      daemon_ = std::move(found);
     }
     return client::call(*daemon_, route, parameters, body, kReplyTimeout);
   }
@@ -263,13 +263,11 @@ Result<JobNote> note_of_job() {
   };
   constexpr std::size_t kMaxNameBytes = 64;
   JobNote note;
-  const auto uid = number_of(variable("SLURM_JOB_UID"), "SLURM_JOB_UID");
-  if (!uid) return uid.error();
-  note.uid = *uid;
+  const auto uid = GPUYARD_TRY(number_of(variable("SLURM_JOB_UID"), "SLURM_JOB_UID"));
+  note.uid = uid;
   for (const std::string& word : split(variable("SLURM_JOB_GPUS"), ',')) {
-    const auto index = number_of(word, "a GPU in SLURM_JOB_GPUS");
-    if (!index) return index.error();
-    note.places.push_back(*index);
+    const auto index = GPUYARD_TRY(number_of(word, "a GPU in SLURM_JOB_GPUS"));
+    note.places.push_back(index);
   }
   note.note = fmt::format("Slurm job {} of {}", variable("SLURM_JOB_ID"),
                           printable(variable("SLURM_JOB_USER")).substr(0, kMaxNameBytes));

@@ -15,6 +15,7 @@
 #include "base/spawn.h"
 #include "base/text.h"
 #include "base/trusted_file.h"
+#include "base/try.h"
 #include "cli/screen/output.h"
 #include "cli/shared_options.h"
 #include "cli/slurm/controller.h"
@@ -86,8 +87,7 @@ Result<std::string> path_of_hooks() {
   for (const char* const name : kSlurmPrograms) {
     const auto program = hook_program_path(name);
     if (!program) continue;
-    auto trusted = check_trusted_by_root(*program, kTrustReason, slurm_path_advice(*program));
-    if (!trusted) return std::move(trusted).error();
+    GPUYARD_TRY(check_trusted_by_root(*program, kTrustReason, slurm_path_advice(*program)));
     add(parent_directory(*program));
   }
   for (const std::string& usual : trusted_default_folders()) add(usual);
@@ -102,9 +102,7 @@ Result<std::string> program_of_hooks() {
       "install the package, or `install -m 755 {} /usr/bin/gpuyard` and run `/usr/bin/gpuyard "
       "slurm install`",
       quote_shell_word(program));
-  if (auto trusted = check_trusted_by_root(program, kTrustReason, mend); !trusted) {
-    return std::move(trusted).error();
-  }
+  GPUYARD_TRY(check_trusted_by_root(program, kTrustReason, mend));
   return program;
 }
 
@@ -129,17 +127,15 @@ Result<void> check_directory(const std::string& directory) {
 
 Result<void> write_scripts(const std::string& directory) {
   constexpr unsigned kScriptMode = 0755;
-  const auto program = program_of_hooks();
-  if (!program) return program.error();
-  const auto path = path_of_hooks();
-  if (!path) return path.error();
+  const auto program = GPUYARD_TRY(program_of_hooks());
+  const auto path = GPUYARD_TRY(path_of_hooks());
   // Checked before anything is created there, and again once it exists.
-  if (auto fine = check_directory(directory); !fine) return fine;
-  if (auto made = make_directories(directory, kScriptMode); !made) return made;
-  if (auto fine = check_directory(directory); !fine) return fine;
+  GPUYARD_TRY(check_directory(directory));
+  GPUYARD_TRY(make_directories(directory, kScriptMode));
+  GPUYARD_TRY(check_directory(directory));
   for (const Script& script : kScripts) {
     auto done = replace_file(fmt::format("{}/{}", directory, script.name),
-                             text_of(script, *program, *path), kScriptMode);
+                             text_of(script, program, path), kScriptMode);
     if (!done) return done;
   }
   return {};

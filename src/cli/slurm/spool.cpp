@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "base/json_reader.h"
 #include "base/json_writer.h"
+#include "base/try.h"
 
 namespace gpuyard::cli::slurm {
 namespace {
@@ -57,7 +58,7 @@ std::vector<std::string> Spool::saved_jobs(const std::string& prefix) const {
 
 Result<UniqueFd> Spool::lock(Duration timeout) const {
   constexpr auto kLockPollInterval = std::chrono::milliseconds(20);
-  if (auto made = make_private_directory(directory_); !made) return made.error();
+  GPUYARD_TRY(make_private_directory(directory_));
   const TimePoint end = BootClock::now() + timeout;
   while (true) {
     auto lock = lock_file(path("lock"));

@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/local_time.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "base/unique_fd.h"
 #include "cli/lease/lease_text.h"
 #include "cli/read/source_access.h"
@@ -109,9 +110,8 @@ Result<protocol::TokenRequest> token_request_of(const TokenVerb& verb) {
   if (verb.expires == "never") {
     request.for_ever = true;
   } else if (!verb.expires.empty()) {
-    const auto seconds = seconds_of(verb.expires, "--expires");
-    if (!seconds) return seconds.error();
-    request.lasts_s = *seconds;
+    const auto seconds = GPUYARD_TRY(seconds_of(verb.expires, "--expires"));
+    request.lasts_s = seconds;
   }
   if (verb.service) request.service = true;
   if (verb.user.empty()) return request;

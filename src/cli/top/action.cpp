@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/try.h"
 #include "cli/lease/lease_text.h"
 #include "cli/read/gpu_filter.h"
 #include "cli/top/model.h"
@@ -179,32 +180,30 @@ std::string describe_process(const Process& process) {
 }
 
 Result<Action> adopt(const Model& model, const Selection& chosen) {
-  auto process = selected_process_key(chosen);
-  if (!process) return std::move(process).error();
+  auto process = GPUYARD_TRY(selected_process_key(chosen));
   const auto& queue = model.data.queue;
   if (queue &&
-      std::ranges::count(queue->squatters, process->pid, &protocol::UnleasedProcess::pid) == 0) {
+      std::ranges::count(queue->squatters, process.pid, &protocol::UnleasedProcess::pid) == 0) {
     return Error{Errc::conflict,
-                 fmt::format("process {} uses no GPU without a lease", process->pid)};
+                 fmt::format("process {} uses no GPU without a lease", process.pid)};
   }
-  Action action{Command::adopt, fmt::format("Adopt the GPUs of process {}", process->pid)};
+  Action action{Command::adopt, fmt::format("Adopt the GPUs of process {}", process.pid)};
   action.about =
       describe_process(*chosen.process) + " gets a lease of the GPUs in use by this process";
-  action.done = fmt::format("Adopted the GPUs of process {}", process->pid);
-  action.subject = std::to_string(process->pid);
-  action.process = *process;
+  action.done = fmt::format("Adopted the GPUs of process {}", process.pid);
+  action.subject = std::to_string(process.pid);
+  action.process = process;
   return action;
 }
 
 Result<Action> signal_to(const Model& model, const Selection& chosen) {
-  auto process = selected_process_key(chosen);
-  if (!process) return std::move(process).error();
-  Action action{Command::signal, fmt::format("Send a signal to process {}", process->pid)};
+  auto process = GPUYARD_TRY(selected_process_key(chosen));
+  Action action{Command::signal, fmt::format("Send a signal to process {}", process.pid)};
   action.about = describe_process(*chosen.process);
-  action.subject = std::to_string(process->pid);
-  action.process = *process;
+  action.subject = std::to_string(process.pid);
+  action.process = process;
   action.fields = {{"signal", "TERM"}};
-  if (!model.uid || model.uid != process->uid) action.confirmation = action.subject;
+  if (!model.uid || model.uid != process.uid) action.confirmation = action.subject;
   return action;
 }
 

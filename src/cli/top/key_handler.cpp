@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/try.h"
 #include "cli/read/gpu_filter.h"
 #include "cli/shared_options.h"
 #include "cli/top/model.h"
@@ -337,9 +338,8 @@ SessionAction handle_key(Model& model, const Stroke& stroke, const Grid& shown) 
 }
 
 Result<WallTime> parse_time(std::string_view text, WallTime now) {
-  const auto moment = parse_moment(text, now);
-  if (!moment) return moment.error();
-  return moment->at;
+  const auto moment = GPUYARD_TRY(parse_moment(text, now));
+  return moment.at;
 }
 
 }  // namespace gpuyard::cli::top

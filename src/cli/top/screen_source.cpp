@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/try.h"
 #include "cli/read/devices.h"
 #include "cli/top/grid.h"
 #include "cli/top/screen_data.h"
@@ -131,9 +132,8 @@ class LiveScreenSource final : public ScreenSource {
     }
     protocol::SnapshotQuery query;
     query.at = to_rfc3339(at);
-    auto snapshot = client::call(*daemon(), protocol::kSnapshot, query);
-    if (!snapshot) return std::move(snapshot).error();
-    ScreenData data{*std::move(snapshot)};
+    auto snapshot = GPUYARD_TRY(client::call(*daemon(), protocol::kSnapshot, query));
+    ScreenData data{std::move(snapshot)};
     data.at = at;
     data.past_utilization = utilization_before(at);
     data.fetched_at = wall_now();
@@ -249,7 +249,7 @@ class RecordingScreenSource final : public ScreenSource {
     const Duration position =
         screen_query.at ? std::clamp<Duration>(*screen_query.at - began_, 0s, player_.length())
                         : playing_time();
-    if (const auto moved = player_.seek(position); !moved) return moved.error();
+    GPUYARD_TRY(player_.seek(position));
     const TimePoint now{};
     ScreenData data;
     for (const DeviceState& state : recording::states_of(player_, now)) {
@@ -287,14 +287,13 @@ std::unique_ptr<ScreenSource> make_screen_source(Source& source) {
 
 Result<std::unique_ptr<ScreenSource>> make_recording_source(const std::string& file, Duration from,
                                                             double speed) {
-  auto player = recording::Player::open(file);
-  if (!player) return std::move(player).error();
-  if (from > player->length()) {
+  auto player = GPUYARD_TRY(recording::Player::open(file));
+  if (from > player.length()) {
     return Error{Errc::invalid, fmt::format("{} is {:.1f} s long; cannot start at {:.1f} s", file,
-                                            to_seconds(player->length()), to_seconds(from))};
+                                            to_seconds(player.length()), to_seconds(from))};
   }
   return std::unique_ptr<ScreenSource>(
-      std::make_unique<RecordingScreenSource>(*std::move(player), from, speed));
+      std::make_unique<RecordingScreenSource>(std::move(player), from, speed));
 }
 
 }  // namespace gpuyard::cli::top

@@ -12,6 +12,7 @@
 #include "base/identifiers.h"
 #include "base/paths.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "cli/read/gpu_filter.h"
 #include "cli/read/source_access.h"
 #include "cli/screen/live_screen.h"
@@ -111,13 +112,13 @@ Result<std::shared_ptr<SourceWithScreen>> open_screen_source(const TopVerb& verb
     const bool at_the_start = verb.at.empty() || verb.at == "0" || verb.at == "0s";
     const auto from = at_the_start ? Result<Duration>(Duration(0)) : parse_lifetime(verb.at);
     if (!from) return Error(from.error()).in("--at");
-    auto screen_source = make_recording_source(verb.replay, *from, verb.once ? 0 : verb.speed);
-    if (!screen_source) return std::move(screen_source).error();
-    return std::make_shared<SourceWithScreen>(SourceWithScreen{{}, *std::move(screen_source)});
+    auto screen_source =
+        GPUYARD_TRY(make_recording_source(verb.replay, *from, verb.once ? 0 : verb.speed));
+    return std::make_shared<SourceWithScreen>(SourceWithScreen{{}, std::move(screen_source)});
   }
-  auto open = open_source(verb.source, verb.once ? SimulatedLoad::load : SimulatedLoad::demo);
-  if (!open) return std::move(open).error();
-  auto source = std::make_shared<SourceWithScreen>(SourceWithScreen{*std::move(open), nullptr});
+  auto open =
+      GPUYARD_TRY(open_source(verb.source, verb.once ? SimulatedLoad::load : SimulatedLoad::demo));
+  auto source = std::make_shared<SourceWithScreen>(SourceWithScreen{std::move(open), nullptr});
   source->screen = make_screen_source(*source->open.source);
   return source;
 }

@@ -14,6 +14,7 @@
 #include "base/proc_stat.h"
 #include "base/spawn.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "base/unique_fd.h"
 #include "faces/protocol/leases.h"
 
@@ -58,12 +59,11 @@ Result<void> check_process(const ProcessKey& process) {
 }
 
 Result<void> send_signal(const ProcessKey& process, const std::string& signal) {
-  const auto number = protocol::signal_of(signal);
-  if (!number) return number.error();
+  const auto number = GPUYARD_TRY(protocol::signal_of(signal));
   // Opened before the check: afterwards it can only mean the process that was checked.
   const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
-  if (auto known = check_process(process); !known) return known;
-  if (!pidfd || ::syscall(SYS_pidfd_send_signal, pidfd.get(), *number, nullptr, 0) != 0) {
+  GPUYARD_TRY(check_process(process));
+  if (!pidfd || ::syscall(SYS_pidfd_send_signal, pidfd.get(), number, nullptr, 0) != 0) {
     return system_error(fmt::format("sending SIG{} to process {}", signal, process.pid));
   }
   return {};

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/toml_reader.h"
 #include "base/trusted_file.h"
+#include "base/try.h"
 #include "daemon/config/keys.h"
 
 namespace gpuyard::config {
@@ -96,7 +97,7 @@ class FileReader {
             fmt::format("{0}: expected a section [{0}]; got {1}", name.str(), toml_text(node)));
       }
       for (const auto& [key, value] : *section) {
-        if (auto done = set(name.str(), key, value); !done) return done;
+        GPUYARD_TRY(set(name.str(), key, value));
       }
     }
     return {};
@@ -151,9 +152,8 @@ class FileReader {
     if (key.path == Path::none || text == nullptr || text->empty()) return {};
     if (key.path == Path::file_or_auto && *text == "auto") return {};
     if (key.path == Path::file_or_name && text->find('/') == text->npos) return {};
-    auto path = absolute_path(*text, home_);
-    if (!path) return std::move(path).error();
-    *text = *std::move(path);
+    auto path = GPUYARD_TRY(absolute_path(*text, home_));
+    *text = std::move(path);
     return {};
   }
 
@@ -194,10 +194,9 @@ std::string to_toml(const Value& value) {
 
 Result<void> apply_toml(Config& config, std::string_view text, const std::string& file,
                         const std::string& home) {
-  const auto document = parse_toml(text, file);
-  if (!document) return document.error();
+  const auto document = GPUYARD_TRY(parse_toml(text, file));
   Config changed = config;
-  if (auto done = FileReader(file, home, changed).read(*document); !done) return done;
+  GPUYARD_TRY(FileReader(file, home, changed).read(document));
   config = std::move(changed);
   return {};
 }
@@ -214,11 +213,11 @@ Result<Config> load(const Environment& environment, const std::string& file) {
     }
     // The file names the library that a daemon loads. Nobody else may write to the file of root's
     // daemon, or of one with capabilities.
-    if (auto trusted = check_trusted_by_root(path); !trusted) return std::move(trusted).error();
+    GPUYARD_TRY(check_trusted_by_root(path));
     const auto text = read_file(path, kMaxFile);
     if (!text && text.error().code == Errc::not_found && file.empty()) continue;
     if (!text) return Error{Errc::invalid, text.error().text()};
-    if (auto done = apply_toml(config, *text, path, environment.home); !done) return done.error();
+    GPUYARD_TRY(apply_toml(config, *text, path, environment.home));
   }
   if (config.alerts.file.empty())
     config.alerts.file = default_alerts_file(config_files(environment, file));

@@ -9,6 +9,7 @@
 #include <boost/mp11/algorithm.hpp>
 
 #include "base/text.h"
+#include "base/try.h"
 
 namespace gpuyard::config {
 namespace {
@@ -167,7 +168,7 @@ Result<void> set_reset_command(Config& config, const Value& value) {
     return Error{Errc::invalid, "the first word, the program, is empty"};
   }
   for (const std::string& word : words) {
-    if (auto known = check_word(word); !known) return known;
+    GPUYARD_TRY(check_word(word));
   }
   config.control.reset_command = words;
   return {};
@@ -206,7 +207,7 @@ constexpr Key bottleneck(std::string_view name, std::string_view help) {
 
 Result<void> set_tls_clients(Config& config, const Value& value) {
   for (const std::string& text : std::get<Strings>(value)) {
-    if (auto client = certificate_role_of(text); !client) return std::move(client).error();
+    GPUYARD_TRY(certificate_role_of(text));
   }
   config.tls.clients = std::get<Strings>(value);
   return {};

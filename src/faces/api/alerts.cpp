@@ -6,6 +6,7 @@
 #include "base/identifiers.h"
 #include "base/saturated.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "faces/api/alert_view.h"
 #include "faces/api/bound_route.h"
 #include "faces/api/context.h"
@@ -62,9 +63,8 @@ Result<std::string> resolve_alert_gpus(const Context& context, std::string_view 
   while (!names.empty()) {
     const std::string_view name = take_until(',', names);
     if (name.empty()) return Error{Errc::invalid, "the list of GPUs contains an empty name"};
-    const auto gpu = resolve_alert_gpu(context, std::string(name), is_gpu_uuid);
-    if (!gpu) return gpu.error();
-    ids.append(ids.empty() ? "" : ",").append(*gpu);
+    const auto gpu = GPUYARD_TRY(resolve_alert_gpu(context, std::string(name), is_gpu_uuid));
+    ids.append(ids.empty() ? "" : ",").append(gpu);
   }
   return ids;
 }
@@ -74,7 +74,7 @@ Result<void> restrict_to_visible(const Principal& principal, std::string& gpus) 
   if (principal.gpus.empty()) return {};
   if (gpus.empty()) gpus = fmt::format("{}", fmt::join(principal.gpus, ","));
   for (std::string_view rest = gpus; !rest.empty();) {
-    if (auto may = check_visible(principal, DeviceId(take_until(',', rest))); !may) return may;
+    GPUYARD_TRY(check_visible(principal, DeviceId(take_until(',', rest))));
   }
   return {};
 }
@@ -91,14 +91,13 @@ Result<andon::Silence> make_silence(const Context& context, const RouteCall& cal
                                     const protocol::SilenceRequest& body) {
   const std::string comment = body.comment.value_or("");
   const std::string rule = body.rule.value_or("");
-  if (auto known = check_rule(context, rule); !known) return std::move(known).error();
-  auto gpu = resolve_alert_gpu(context, body.gpu.value_or(""), has_alert);
-  if (!gpu) return std::move(gpu).error();
-  if (auto may = check_visible(call.principal, *gpu); !may) return std::move(may).error();
+  GPUYARD_TRY(check_rule(context, rule));
+  auto gpu = GPUYARD_TRY(resolve_alert_gpu(context, body.gpu.value_or(""), has_alert));
+  GPUYARD_TRY(check_visible(call.principal, gpu));
   const WallTime now = context.loop.wall();
   const auto length =
       std::chrono::duration_cast<std::chrono::milliseconds>(duration_from_seconds(body.for_s));
-  return andon::Silence{new_id(), rule, *gpu, call.principal.name(), comment, now, now + length};
+  return andon::Silence{new_id(), rule, gpu, call.principal.name(), comment, now, now + length};
 }
 
 // Names what no rule can evaluate now: otherwise an empty list of alerts would claim more than is

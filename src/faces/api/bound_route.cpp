@@ -3,6 +3,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/try.h"
+
 namespace gpuyard::api {
 
 std::string quota_group_of(const http::Peer& peer) {
@@ -14,7 +16,7 @@ std::string quota_group_of(const http::Peer& peer) {
 
 Result<void> read_call(const RouteCall& call, const json::Shape& of_parameters, void* parameters,
                        const json::Shape* of_body, void* body) {
-  if (auto read = read_parameters(call.parameters, of_parameters, parameters); !read) return read;
+  GPUYARD_TRY(read_parameters(call.parameters, of_parameters, parameters));
   if (of_body == nullptr) return {};
   const std::string_view text = call.body.empty() ? "{}" : std::string_view(call.body);
   auto read = json::read(text, *of_body, body, json::UnknownFields::refuse);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/try.h"
 #include "core/control/change_executor.h"
 #include "core/control/setting_controller.h"
 #include "faces/api/bound_route.h"
@@ -60,8 +61,7 @@ Result<void> check_lease(const Context& context, const RouteCall& call,
                       call.principal.scope < protocol::Scope::admin;
   if (others) return Error{Errc::denied, "the lease belongs to another user"};
   for (const DeviceId& gpu : gpus) {
-    if (auto may = context.leases.check_holds_gpu(*reference.lease, reference.fence, gpu); !may)
-      return may;
+    GPUYARD_TRY(context.leases.check_holds_gpu(*reference.lease, reference.fence, gpu));
   }
   return {};
 }

@@ -11,6 +11,7 @@
 #include <boost/json.hpp>
 
 #include "base/json_writer.h"
+#include "base/try.h"
 #include "faces/api/principal.h"
 #include "faces/protocol/processes.h"
 #include "faces/protocol/resources.h"
@@ -232,8 +233,7 @@ std::string_view Examples::parameter(const protocol::RouteInfo& route,
 Error Examples::error(Errc code, const protocol::RouteInfo& route) const {
   if (code == Errc::denied) {
     const Principal stranger;
-    const auto permitted = authorise(stranger, route, Authority(0, "gpuyard", 0));
-    if (!permitted) return permitted.error();
+    GPUYARD_TRY(authorise(stranger, route, Authority(0, "gpuyard", 0)));
   }
   if (const bj::value* texts = all_->at("errors").as_object().if_contains(name_of(code))) {
     for (const auto& [of, text] : texts->as_object()) {

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/try.h"
+
 namespace gpuyard::api {
 
 Result<std::vector<DeviceInfo>> resolve_gpus(const Snapshot& snapshot, std::string_view names) {
@@ -18,9 +20,8 @@ Result<std::vector<DeviceInfo>> resolve_gpus(const Snapshot& snapshot, std::stri
     more = comma != names.npos;
     if (more) names.remove_prefix(comma + 1);
     if (name.empty()) return Error{Errc::invalid, "the list of GPUs contains an empty name"};
-    auto found = find_device(snapshot, name);
-    if (!found) return std::move(found).error();
-    const DeviceInfo& info = (*found)->info;
+    auto found = GPUYARD_TRY(find_device(snapshot, name));
+    const DeviceInfo& info = found->info;
     const bool known =
         std::ranges::any_of(gpus, [&](const DeviceInfo& gpu) { return gpu.id == info.id; });
     if (!known) gpus.push_back(info);
@@ -29,10 +30,9 @@ Result<std::vector<DeviceInfo>> resolve_gpus(const Snapshot& snapshot, std::stri
 }
 
 Result<std::vector<DeviceId>> resolve_gpu_ids(const Snapshot& snapshot, std::string_view names) {
-  const auto gpus = resolve_gpus(snapshot, names == "all" ? "" : names);
-  if (!gpus) return gpus.error();
+  const auto gpus = GPUYARD_TRY(resolve_gpus(snapshot, names == "all" ? "" : names));
   std::vector<DeviceId> ids;
-  for (const DeviceInfo& gpu : *gpus) ids.push_back(gpu.id);
+  for (const DeviceInfo& gpu : gpus) ids.push_back(gpu.id);
   return ids;
 }
 

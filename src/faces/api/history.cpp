@@ -10,6 +10,7 @@
 #include "base/json_writer.h"
 #include "base/record.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "core/history/query.h"
 #include "faces/api/bound_route.h"
 #include "faces/api/context.h"
@@ -114,21 +115,18 @@ Result<ResolvedGpu> resolve_history_gpu(const Context& context, const Principal&
 
 Result<Query> history_query_of(const protocol::HistoryQuery& query, std::int64_t now_ms) {
   Query history_query;
-  const auto row = history::find_row(query.metric);
-  if (!row) return row.error();
-  history_query.row = *row;
+  const auto row = GPUYARD_TRY(history::find_row(query.metric));
+  history_query.row = row;
   if (query.element) {
-    const auto element = history::find_element(**row, *query.element);
-    if (!element) return element.error();
-    history_query.element = *element;
+    const auto element = GPUYARD_TRY(history::find_element(*row, *query.element));
+    history_query.element = element;
   }
   history::QueryParameters parameters;
   if (query.since) parameters.since = *query.since;
   if (query.until) parameters.until = *query.until;
   parameters.step = query.step;
   parameters.points = query.points;
-  if (auto set = history::set_times(history_query, parameters, now_ms); !set)
-    return std::move(set).error();
+  GPUYARD_TRY(history::set_times(history_query, parameters, now_ms));
   return history_query;
 }
 
@@ -213,13 +211,12 @@ struct ColumnsQuery {
 Result<ColumnsQuery> columns_query_of(const Snapshot& snapshot,
                                       const protocol::HistoryColumnsQuery& query,
                                       std::int64_t now_ms) {
-  const auto gpus = resolve_gpu_ids(snapshot, query.gpus.value_or(""));
-  if (!gpus) return gpus.error();
+  const auto gpus = GPUYARD_TRY(resolve_gpu_ids(snapshot, query.gpus.value_or("")));
   ColumnsQuery out;
   Query times;
   const history::QueryParameters parameters{
       query.since.value_or("15m"), query.until.value_or("0s"), {}, {}};
-  if (auto set = history::set_times(times, parameters, now_ms); !set) return std::move(set).error();
+  GPUYARD_TRY(history::set_times(times, parameters, now_ms));
   const std::uint64_t points = query.points.value_or(protocol::kDefaultColumnPoints);
   times.step_ms = history::step_for(times.until_ms - times.from_ms, points);
   // Whole steps: the answer stays the same until the next one ends.
@@ -232,18 +229,17 @@ Result<ColumnsQuery> columns_query_of(const Snapshot& snapshot,
   out.about.step_ms = times.step_ms;
   std::string_view metrics = query.metrics ? *query.metrics : protocol::kDefaultMetrics;
   do {
-    const auto row = history::find_row(take_until(',', metrics));
-    if (!row) return row.error();
-    times.row = *row;
-    for (const DeviceId& id : *gpus) {
+    const auto row = GPUYARD_TRY(history::find_row(take_until(',', metrics)));
+    times.row = row;
+    for (const DeviceId& id : gpus) {
       const DeviceState& device = **find_device(snapshot, id);
       protocol::HistoryColumn& column = out.about.series.emplace_back();
       column.index = device.info.index;
       column.uuid = times.uuid = device.info.id;
-      column.metric = json_key(**row);
-      column.unit = unit_info((*row)->unit).symbol;
-      column.counter = (*row)->kind == MetricKind::counter;
-      column.bound = bound_of((*row)->metric, device.sample);
+      column.metric = json_key(*row);
+      column.unit = unit_info(row->unit).symbol;
+      column.counter = row->kind == MetricKind::counter;
+      column.bound = bound_of(row->metric, device.sample);
       out.queries.push_back(times);
     }
   } while (!metrics.empty() && out.queries.size() <= protocol::kMaxSeries);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/saturated.h"
+#include "base/try.h"
 #include "core/processes/identify.h"
 #include "faces/api/bound_route.h"
 #include "faces/api/claim_wait.h"
@@ -45,10 +46,9 @@ Result<std::string> find_visible_lease_id(const Context& context, const RouteCal
 // The lease itself as last decided, which may not be on the disk yet.
 Result<lease::Lease> find_latest_lease(const Context& context, const RouteCall& call,
                                        std::string_view name) {
-  const auto id = find_visible_lease_id(context, call, name);
-  if (!id) return id.error();
-  const lease::Lease* const decided = context.leases.find_latest(*id);
-  if (decided == nullptr) return lease::unknown_lease_error(*id);
+  const auto id = GPUYARD_TRY(find_visible_lease_id(context, call, name));
+  const lease::Lease* const decided = context.leases.find_latest(id);
+  if (decided == nullptr) return lease::unknown_lease_error(id);
   return *decided;
 }
 

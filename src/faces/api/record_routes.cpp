@@ -8,6 +8,7 @@
 
 #include "base/json_writer.h"
 #include "base/record.h"
+#include "base/try.h"
 #include "core/bottleneck/bottleneck_spans.h"
 #include "core/history/prepared_query.h"
 #include "core/history/query.h"
@@ -198,9 +199,7 @@ Result<RecordQuery<Record>> record_query_for(const Context& context, const Route
   history::Query times;
   const history::QueryParameters parameters{
       query.since.value_or("1h"), query.until.value_or("0s"), {}, {}};
-  if (auto set = history::set_times(times, parameters, context.history.now_ms()); !set) {
-    return std::move(set).error();
-  }
+  GPUYARD_TRY(history::set_times(times, parameters, context.history.now_ms()));
   RecordQuery<Record> record_query{wall_at(times.from_ms), wall_at(times.until_ms + 1), {}, {}};
   if (!query.gpus && call.principal.gpus.empty()) return record_query;  // also those that are gone
   const auto gpus = resolve_gpu_ids(snapshot, query.gpus.value_or(""));
@@ -218,9 +217,8 @@ void respond_with_records(Context& context, const RouteCall& call, const Book& r
                           const Responder<Answered>& respond) {
   const auto render = [query, archive = recorder.archive(), open_spans = recorder.open_spans(),
                        make_answer](const std::vector<QueryResult>&) -> Result<std::string> {
-    const auto records = merge_open_records(query, *archive, open_spans);
-    if (!records) return records.error();
-    return json::to_json(make_answer(*records));
+    const auto records = GPUYARD_TRY(merge_open_records(query, *archive, open_spans));
+    return json::to_json(make_answer(records));
   };
   respond_from_worker(context, call, {}, render, respond);
 }

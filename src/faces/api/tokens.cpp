@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/record.h"
 #include "base/saturated.h"
+#include "base/try.h"
 #include "core/auth/token_store.h"
 #include "faces/api/bound_route.h"
 #include "faces/api/context.h"
@@ -82,7 +83,7 @@ Result<void> check_name(const std::string& name) {
 Result<auth::TokenRequest> token_request_of(const Principal& principal,
                                             const protocol::TokenRequest& body) {
   const bool admin = principal.scope >= Scope::admin;
-  if (auto good = check_name(body.name); !good) return std::move(good).error();
+  GPUYARD_TRY(check_name(body.name));
   auth::TokenRequest request{.name = body.name,
                              .uid = body.uid ? body.uid : principal.uid,
                              .scope = *enum_from_name<Scope>(enum_name(body.scope)),

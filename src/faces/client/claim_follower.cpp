@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/json_writer.h"
+#include "base/try.h"
 #include "faces/client/daemon_client.h"
 #include "faces/client/local_daemon.h"
 #include "faces/protocol/routes.h"
@@ -109,9 +110,8 @@ Result<void> ClaimFollower::stream(const std::stop_token& stop) {
     }
     if (*event && (*event)->name == protocol::kAlertEvent) on_alert((*event)->data);
     if (!*event || (*event)->name != protocol::kLeaseEvent) continue;
-    auto lease = parse_reply<protocol::Lease>(daemon_.text(), (*event)->data);
-    if (!lease) return std::move(lease).error();
-    if (on_lease(*std::move(lease))) return {};
+    auto lease = GPUYARD_TRY(parse_reply<protocol::Lease>(daemon_.text(), (*event)->data));
+    if (on_lease(std::move(lease))) return {};
   }
   return {};
 }
@@ -127,10 +127,9 @@ Result<void> ClaimFollower::poll(const std::stop_token& stop) {
   const double wait_s = lease_request_.wait_s.value_or(0);
   lease_request_.answer_within_s = wait_s > 0 ? std::min(kPollSeconds, wait_s / 2) : kPollSeconds;
   while (!stop.stop_requested()) {
-    auto answer = submit_claim();
-    if (!answer) return std::move(answer).error();
-    const bool waits = answer->lease.state == lease::LeaseState::waiting;
-    if (on_lease(std::move(answer->lease)) || !waits) return {};
+    auto answer = GPUYARD_TRY(submit_claim());
+    const bool waits = answer.lease.state == lease::LeaseState::waiting;
+    if (on_lease(std::move(answer.lease)) || !waits) return {};
   }
   return {};
 }

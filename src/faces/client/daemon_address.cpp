@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "base/toml_reader.h"
 #include "base/trusted_file.h"
+#include "base/try.h"
 #include "core/auth/token.h"
 #include "faces/client/ssh.h"
 #include "io/http/certificate.h"
@@ -84,14 +85,12 @@ Error unknown_host_error(std::string_view name, const std::string& file) {
 
 Result<std::string> parse_address_url(std::string_view url) {
   if (url.starts_with(kHttps)) {
-    const auto origin = parse_https_url(url);
-    if (!origin) return origin.error();
-    return http::HttpsEndpoint{*origin}.url();
+    const auto origin = GPUYARD_TRY(parse_https_url(url));
+    return http::HttpsEndpoint{origin}.url();
   }
   if (url.starts_with(kSshScheme)) {
-    const auto host = parse_ssh_url(url);
-    if (!host) return host.error();
-    return host->url();
+    const auto host = GPUYARD_TRY(parse_ssh_url(url));
+    return host.url();
   }
   if (url.starts_with(kUnix)) {
     auto path = std::string(url.substr(kUnix.size()));
@@ -101,8 +100,7 @@ Result<std::string> parse_address_url(std::string_view url) {
                                "got \"{}\"",
                                printable(url))};
     }
-    const auto endpoint = http::parse_endpoint(path);
-    if (!endpoint) return endpoint.error();
+    GPUYARD_TRY(http::parse_endpoint(path));
     return path;
   }
   return invalid_host_error(url);
@@ -154,15 +152,13 @@ Result<HostEntry> parse_host_entry(const toml::table& section, const std::string
 using Hosts = std::map<std::string, HostEntry>;  // by name
 
 Result<Hosts> parse_hosts(std::string_view text, const std::string& file) {
-  const auto document = parse_toml(text, file);
-  if (!document) return document.error();
+  const auto document = GPUYARD_TRY(parse_toml(text, file));
   Hosts hosts;
-  for (const auto& [name, node] : *document) {
+  for (const auto& [name, node] : document) {
     const auto* const section = node.as_table();
     if (section == nullptr) continue;
-    auto one = parse_host_entry(*section, std::string(name.str()), file);
-    if (!one) return std::move(one).error();
-    hosts.emplace(name.str(), *std::move(one));
+    auto one = GPUYARD_TRY(parse_host_entry(*section, std::string(name.str()), file));
+    hosts.emplace(name.str(), std::move(one));
   }
   return hosts;
 }
@@ -170,17 +166,15 @@ Result<Hosts> parse_hosts(std::string_view text, const std::string& file) {
 Result<Hosts> load_hosts(const std::string& file) {
   // The file decides on which machine root changes things. Capabilities matter to nothing that it
   // decides.
-  auto trusted = ::geteuid() == 0 ? check_trusted_by_root(file) : Result<void>();
-  if (!trusted) return std::move(trusted).error();
+  GPUYARD_TRY(::geteuid() == 0 ? check_trusted_by_root(file) : Result<void>());
   const auto text = read_file(file, kMaxHostsFileBytes);
   if (!text && text.error().code != Errc::not_found) return text.error();
   return parse_hosts(text ? *text : "", file);
 }
 
 Result<std::string> find_host_url(const std::string& name, const std::string& file) {
-  const auto hosts = load_hosts(file);
-  if (!hosts) return hosts.error();
-  if (const auto found = hosts->find(name); found != hosts->end()) return found->second.url;
+  const auto hosts = GPUYARD_TRY(load_hosts(file));
+  if (const auto found = hosts.find(name); found != hosts.end()) return found->second.url;
   Error error = unknown_host_error(name, file);
   error.hint = fmt::format("gpuyard -H ssh://{} devices", name);
   return error;
@@ -203,9 +197,8 @@ Result<std::string> read_token_file(const std::string& file) {
     }
     return error;
   }
-  const auto text = read_file(file, kMaxTokenFileBytes);
-  if (!text) return text.error();
-  return std::string(trim(*text));
+  const auto text = GPUYARD_TRY(read_file(file, kMaxTokenFileBytes));
+  return std::string(trim(text));
 }
 
 // Makes a path in hosts.toml absolute; "" stays empty.
@@ -288,19 +281,15 @@ Result<HostEntry> find_entry(const http::Origin& origin, const Hosts& hosts,
 }
 
 Result<http::Endpoint> https_endpoint(const std::string& url, const Credentials& credentials) {
-  auto origin = parse_https_url(url);
-  if (!origin) return std::move(origin).error();
+  auto origin = GPUYARD_TRY(parse_https_url(url));
   const auto hosts = credentials.hosts_file.empty() ? Hosts{} : load_hosts(credentials.hosts_file);
   if (!hosts) return hosts.error();
-  const auto host = find_entry(*origin, *hosts, credentials.hosts_file);
-  if (!host) return host.error();
-  origin->pin = host->pin;
-  auto ca_file = resolve_path(credentials, *host, "ca_file", host->ca_file);
-  if (!ca_file) return std::move(ca_file).error();
-  origin->ca_file = *std::move(ca_file);
-  auto token = select_token(credentials, *host, *origin);
-  if (!token) return std::move(token).error();
-  return http::Endpoint::over_tls({*std::move(origin), *std::move(token)});
+  const auto host = GPUYARD_TRY(find_entry(origin, *hosts, credentials.hosts_file));
+  origin.pin = host.pin;
+  auto ca_file = GPUYARD_TRY(resolve_path(credentials, host, "ca_file", host.ca_file));
+  origin.ca_file = std::move(ca_file);
+  auto token = GPUYARD_TRY(select_token(credentials, host, origin));
+  return http::Endpoint::over_tls({std::move(origin), std::move(token)});
 }
 
 }  // namespace
@@ -390,9 +379,8 @@ Result<std::string> resolve_address(std::string_view host, const std::string& ho
   if (!is_host_name(host)) {
     return invalid_host_error(host);
   }
-  const auto url = find_host_url(std::string(host), hosts_file);
-  if (!url) return url.error();
-  auto address = parse_address_url(*url);
+  const auto url = GPUYARD_TRY(find_host_url(std::string(host), hosts_file));
+  auto address = parse_address_url(url);
   if (!address) return std::move(address).error().in(fmt::format("{}: {}", hosts_file, host));
   return address;
 }
@@ -400,10 +388,9 @@ Result<std::string> resolve_address(std::string_view host, const std::string& ho
 Result<std::vector<std::pair<std::string, std::string>>> read_hosts_file(const std::string& file) {
   struct stat found{};
   if (::stat(file.c_str(), &found) != 0) return system_error("reading " + file);
-  const auto hosts = load_hosts(file);
-  if (!hosts) return hosts.error();
+  const auto hosts = GPUYARD_TRY(load_hosts(file));
   std::vector<std::pair<std::string, std::string>> named;
-  for (const auto& [name, host] : *hosts) {
+  for (const auto& [name, host] : hosts) {
     auto url = parse_address_url(host.url);
     if (!url) return std::move(url).error().in(fmt::format("{}: {}", file, name));
     named.emplace_back(name, *std::move(url));
@@ -412,12 +399,11 @@ Result<std::vector<std::pair<std::string, std::string>>> read_hosts_file(const s
 }
 
 Result<void> check_hosts(std::string_view text, const std::string& file) {
-  const auto hosts = parse_hosts(text, file);
-  if (!hosts) return hosts.error();
-  for (const auto& [name, one] : *hosts) {
+  const auto hosts = GPUYARD_TRY(parse_hosts(text, file));
+  for (const auto& [name, one] : hosts) {
     const auto origin = parse_https_url(one.url);
     if (!origin) continue;
-    if (auto entry = find_entry(*origin, *hosts, file); !entry) return std::move(entry).error();
+    GPUYARD_TRY(find_entry(*origin, hosts, file));
   }
   return {};
 }
@@ -429,9 +415,8 @@ Result<std::string> remove_host(const std::string& text, const std::string& name
   if (hosts->erase(name) == 0) {
     return unknown_host_error(name, file);
   }
-  const auto document = parse_toml(text, file);
-  if (!document) return document.error();
-  const toml::table& section = *(*document)[name].as_table();
+  const auto document = GPUYARD_TRY(parse_toml(text, file));
+  const toml::table& section = *document[name].as_table();
   std::size_t first = section.source().begin.line;
   std::size_t last = first;
   for (const auto& [key, node] : section) {
@@ -464,9 +449,8 @@ Result<http::Endpoint> parse_daemon_address(const std::string& address,
                                             const Credentials& credentials) {
   if (address.starts_with(kHttps)) return https_endpoint(address, credentials);
   if (!address.starts_with(kSshScheme)) return http::parse_endpoint(address);
-  const auto host = parse_ssh_url(address);
-  if (!host) return host.error();
-  return ssh_endpoint(*host, credentials.ssh);
+  const auto host = GPUYARD_TRY(parse_ssh_url(address));
+  return ssh_endpoint(host, credentials.ssh);
 }
 
 }  // namespace gpuyard::client

@@ -9,6 +9,7 @@
 
 #include "base/json_writer.h"
 #include "base/parameters.h"
+#include "base/try.h"
 #include "faces/client/forms.h"
 #include "faces/protocol/route.h"
 #include "io/http/client.h"
@@ -58,10 +59,10 @@ Result<Answer> call(const http::Endpoint& daemon,
                     RetryPolicy retry_policy = RetryPolicy::none) {
   std::string sent;
   if constexpr (!std::is_same_v<Body, protocol::NoBody>) sent = json::to_json(body);
-  auto received = exchange(daemon, route, target_of(route.pattern, named_values(parameters)),
-                           std::move(sent), timeout, max_answer, retry_policy);
-  if (!received) return std::move(received).error();
-  return parse_reply<Answer>(daemon.text(), *received);
+  auto received =
+      GPUYARD_TRY(exchange(daemon, route, target_of(route.pattern, named_values(parameters)),
+                           std::move(sent), timeout, max_answer, retry_policy));
+  return parse_reply<Answer>(daemon.text(), received);
 }
 
 // The same with RetryPolicy::while_loading: see exchange().

@@ -8,6 +8,7 @@
 
 #include "base/json_shape.h"
 #include "base/result.h"
+#include "base/try.h"
 
 namespace gpuyard::client {
 
@@ -25,9 +26,7 @@ Result<void> read_reply(std::string_view source, std::string_view text, const js
 template <class T>
 Result<T> parse_reply(std::string_view source, std::string_view text) {
   T value{};
-  if (auto result = read_reply(source, text, json::shape_of<T>, &value); !result) {
-    return std::move(result).error();
-  }
+  GPUYARD_TRY(read_reply(source, text, json::shape_of<T>, &value));
   return value;
 }
 

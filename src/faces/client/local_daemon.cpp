@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "base/unique_fd.h"
 
 namespace gpuyard::client {
@@ -89,9 +90,8 @@ Result<http::Endpoint> select_daemon(const std::string& host, const Environment&
                                      const Credentials& credentials) {
   const std::string& named = host.empty() ? environment.gpuyard_host : host;
   if (!named.empty()) {
-    const auto address = resolve_address(named, credentials.hosts_file);
-    if (!address) return address.error();
-    auto endpoint = parse_daemon_address(*address, credentials);
+    const auto address = GPUYARD_TRY(resolve_address(named, credentials.hosts_file));
+    auto endpoint = parse_daemon_address(address, credentials);
     const auto socket = http::parse_endpoint(environment.gpuyard_socket);
     if (host.empty() && !environment.gpuyard_socket.empty() && endpoint &&
         (!socket || socket->text() != endpoint->text())) {

@@ -15,6 +15,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/try.h"
 
 namespace gpuyard::cpu {
 namespace {
@@ -133,17 +134,15 @@ Result<std::int64_t> Rapl::count(const std::string& path) {
   Zone& zone = zones_[path];
   zone.seen = true;
   if (!zone.file) {
-    auto file = open_counter(energy);
-    if (!file) return file.error();
-    zone.file = *std::move(file);
+    auto file = GPUYARD_TRY(open_counter(energy));
+    zone.file = std::move(file);
   }
   const auto line = read_counter(zone.file, energy);
   if (!line && line.error().code == Errc::device_lost) zone.file.reset();
-  const auto raw = parse_microjoules(line, energy);
-  if (!raw) return raw.error();
+  const auto raw = GPUYARD_TRY(parse_microjoules(line, energy));
   const std::string limit = path + "/max_energy_range_uj";
   const auto range = parse_microjoules(read_line(limit), limit);
-  return zone.counter.count(*raw, range ? std::optional(*range) : std::nullopt);
+  return zone.counter.count(raw, range ? std::optional(*range) : std::nullopt);
 }
 
 std::optional<Result<std::int64_t>> Rapl::count_dram(const std::string& package) {

@@ -11,6 +11,7 @@
 
 #include "base/json_reader.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "faces/client/daemon_address.h"
 #include "faces/fleet/host_list.h"
 
@@ -29,11 +30,10 @@ struct Targets {
 BOOST_DESCRIBE_STRUCT(Targets, (), (groups))
 
 Result<Host> parse_target(const std::string& target, bool tls) {
-  const auto origin = client::parse_https_url("https://" + target);
-  if (!origin) return origin.error();
-  const bool six = origin->host.find(':') != origin->host.npos;
-  const std::string host = six ? "[" + origin->host + "]" : origin->host;
-  return Host{origin->host, tls ? "https://" + origin->text() : "ssh://" + host};
+  const auto origin = GPUYARD_TRY(client::parse_https_url("https://" + target));
+  const bool six = origin.host.find(':') != origin.host.npos;
+  const std::string host = six ? "[" + origin.host + "]" : origin.host;
+  return Host{origin.host, tls ? "https://" + origin.text() : "ssh://" + host};
 }
 
 // The state of one query to DNS.
@@ -140,13 +140,11 @@ Result<std::vector<Host>> resolve_dns_hosts(const std::string& service, Duration
                  fmt::format("expected a DNS service such as _gpuyard._tcp.lab.org; got \"{}\"",
                              printable(service))};
   }
-  const auto answer = Resolver(timeout).query(service);
-  if (!answer) return answer.error();
-  const auto services = parse_services(*answer);
-  if (!services) return services.error();
+  const auto answer = GPUYARD_TRY(Resolver(timeout).query(service));
+  const auto services = GPUYARD_TRY(parse_services(answer));
   const std::string scheme = service.starts_with("_ssh.") ? "ssh" : "https";
   std::vector<Host> hosts;
-  for (const Service& one : *services) {
+  for (const Service& one : services) {
     const auto url =
         client::resolve_address(fmt::format("{}://{}:{}", scheme, one.target, one.port), "");
     // "." says that there is no such service; other malformed names belong to no host.

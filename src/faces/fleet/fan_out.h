@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "base/try.h"
 #include "base/unique_fd.h"
 #include "faces/client/daemon_address.h"
 #include "faces/client/daemon_client.h"
@@ -155,11 +156,10 @@ Result<ReplyWithBrief<Answer>> fetch_with_brief(const http::Endpoint& daemon,
                                                 const FanOutOptions& options,
                                                 const protocol::Route<Params, Answer>& route,
                                                 const Params& parameters = {}) {
-  auto brief = fetch_brief(daemon, options);
-  if (!brief) return std::move(brief).error();
+  auto brief = GPUYARD_TRY(fetch_brief(daemon, options));
   auto answer = client::call(daemon, route, parameters, {}, options.reply_timeout, kMaxReplyBytes);
   if (!answer) return std::move(answer).error();
-  return ReplyWithBrief<Answer>{*std::move(brief), *std::move(answer)};
+  return ReplyWithBrief<Answer>{std::move(brief), *std::move(answer)};
 }
 
 }  // namespace gpuyard::fleet

@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/trusted_file.h"
+#include "base/try.h"
 #include "faces/client/daemon_address.h"
 #include "io/http/client.h"
 
@@ -34,10 +35,9 @@ Result<Host> parse_host(const std::string& word, const std::string& hosts_file) 
 }
 
 Result<std::vector<Host>> load_hosts_file(const std::string& file) {
-  const auto named = client::read_hosts_file(file);
-  if (!named) return named.error();
+  const auto named = GPUYARD_TRY(client::read_hosts_file(file));
   std::vector<Host> hosts;
-  for (const auto& [name, url] : *named) hosts.push_back({name, url});
+  for (const auto& [name, url] : named) hosts.push_back({name, url});
   // n2 before n10, as people count.
   std::ranges::sort(hosts, [](const Host& one, const Host& other) {
     return ::strverscmp(one.name.c_str(), other.name.c_str()) < 0;
@@ -47,11 +47,9 @@ Result<std::vector<Host>> load_hosts_file(const std::string& file) {
 
 Result<std::vector<Host>> load_file_sd(const std::string& file) {
   // The file decides on which machines root's answers are believed.
-  auto trusted = ::geteuid() == 0 ? check_trusted_by_root(file) : Result<void>();
-  if (!trusted) return std::move(trusted).error();
-  const auto text = read_file(file, kMaxTargetsBytes);
-  if (!text) return text.error();
-  return parse_targets(*text, file);
+  GPUYARD_TRY(::geteuid() == 0 ? check_trusted_by_root(file) : Result<void>());
+  const auto text = GPUYARD_TRY(read_file(file, kMaxTargetsBytes));
+  return parse_targets(text, file);
 }
 
 // The parts of "http://host:port/path".
@@ -105,9 +103,8 @@ Result<std::vector<Host>> resolve_word(const std::string& word, const std::strin
   const bool plain = word.find("://") == word.npos;
   if (plain && word.ends_with(".toml")) return load_hosts_file(word);
   if (plain && word.ends_with(".json")) return load_file_sd(word);
-  auto host = parse_host(word, hosts_file);
-  if (!host) return std::move(host).error();
-  return std::vector{*std::move(host)};
+  auto host = GPUYARD_TRY(parse_host(word, hosts_file));
+  return std::vector{std::move(host)};
 }
 
 // Adds hosts that are not there yet. One whose name another host has is called by its URL.

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/proc_stat.h"
+#include "base/try.h"
 
 namespace gpuyard::library {
 
@@ -32,9 +33,8 @@ struct EnergyWindow::State {
   Result<void> begin(const energy::WindowRequest& request) {
     const Snapshot now = read();
     const MutexLock lock(mutex);
-    auto begun = ledger.begin(request, now);
-    if (!begun) return std::move(begun).error();
-    id = *std::move(begun);
+    auto begun = GPUYARD_TRY(ledger.begin(request, now));
+    id = std::move(begun);
     return {};
   }
 
@@ -62,7 +62,7 @@ Result<EnergyWindow> EnergyWindow::begin(const Monitor& monitor,
                                          const energy::WindowRequest& request,
                                          Duration read_timeout) {
   auto state = std::make_unique<State>(monitor, read_timeout);
-  if (auto begun = state->begin(request); !begun) return std::move(begun).error();
+  GPUYARD_TRY(state->begin(request));
   try {
     state->reader = std::thread([raw = state.get()] { raw->run_reader(); });
   } catch (const std::system_error& none) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/try.h"
 #include "faces/library/scraper.h"
 #include "faces/metrics/prometheus.h"
 
@@ -39,9 +40,8 @@ Exporter::Exporter(Scraper scraper, const ExporterOptions& options)
 Result<std::unique_ptr<Exporter>> Exporter::start(Scraper scraper, const ExporterOptions& options) {
   try {
     std::unique_ptr<Exporter> exporter(new Exporter(std::move(scraper), options));
-    const auto bound = exporter->server_->listen_tcp(options.address, options.port);
-    if (!bound) return bound.error();
-    exporter->port_ = bound->port;
+    const auto bound = GPUYARD_TRY(exporter->server_->listen_tcp(options.address, options.port));
+    exporter->port_ = bound.port;
     exporter->thread_ = std::thread([raw = exporter.get()] { raw->loop_.run(); });
     return exporter;
   } catch (const std::runtime_error& none) {  // from std::thread, or of Asio's own type

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/try.h"
 #include "faces/library/monitor.h"
 #include "gpu/device/error.h"
 #include "gpu/driver/command_workers.h"
@@ -124,9 +125,8 @@ Result<void> LocalControl::State::send(std::uint32_t index, Command&& command,
 }
 
 Result<LocalControl> LocalControl::open(const std::shared_ptr<Backend>& backend, Duration timeout) {
-  auto monitor = Monitor::open(backend, timeout);
-  if (!monitor) return std::move(monitor).error();
-  return LocalControl(std::make_shared<State>(backend, *std::move(monitor)));
+  auto monitor = GPUYARD_TRY(Monitor::open(backend, timeout));
+  return LocalControl(std::make_shared<State>(backend, std::move(monitor)));
 }
 
 LocalControl::LocalControl(std::shared_ptr<State> state) : state_(std::move(state)) {}
@@ -152,9 +152,8 @@ Result<PendingReply> LocalControl::send_command(std::uint32_t index, Command com
 Result<CommandReply> LocalControl::send_command_blocking(std::uint32_t index, Command command,
                                                          Duration timeout,
                                                          CommandContext context) const {
-  auto pending = send_command(index, std::move(command), std::move(context));
-  if (!pending) return std::move(pending).error();
-  return pending->wait(timeout);
+  auto pending = GPUYARD_TRY(send_command(index, std::move(command), std::move(context)));
+  return pending.wait(timeout);
 }
 
 Result<std::int64_t> LocalControl::get_instant_power_mw(std::uint32_t index,

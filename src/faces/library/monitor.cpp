@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "base/try.h"
 #include "gpu/device/catalog.h"
 #include "gpu/device/error.h"
 #include "gpu/device/health_tracker.h"
@@ -99,10 +100,9 @@ struct Monitor::State {
 
 Result<Monitor> Monitor::open(std::shared_ptr<Backend> backend, Duration timeout,
                               HealthPolicy policy) {
-  auto session = start(backend);
-  if (!session) return std::move(session).error();
+  auto session = GPUYARD_TRY(start(backend));
   return Monitor(
-      std::make_unique<State>(std::move(backend), *std::move(session), timeout, std::move(policy)));
+      std::make_unique<State>(std::move(backend), std::move(session), timeout, std::move(policy)));
 }
 
 Monitor::Monitor(std::unique_ptr<State> state) : state_(std::move(state)) {}

@@ -10,6 +10,7 @@
 #include "base/paths.h"
 #include "base/record.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "faces/client/daemon_client.h"
 #include "faces/client/event_follower.h"
 #include "faces/client/local_daemon.h"
@@ -157,9 +158,8 @@ Result<Client> Client::open(const ClientOptions& options) {
     credentials.token.clear();
     credentials.token_file = options.token_file;
   }
-  auto daemon = client::select_daemon(options.host, environment, credentials);
-  if (!daemon) return std::move(daemon).error();
-  return Client(std::make_shared<State>(State{*std::move(daemon), options.deadline}));
+  auto daemon = GPUYARD_TRY(client::select_daemon(options.host, environment, credentials));
+  return Client(std::make_shared<State>(State{std::move(daemon), options.deadline}));
 }
 
 std::string Client::name() const {
@@ -197,10 +197,9 @@ Result<std::vector<Device>> Client::inventory() const {
 }
 
 Result<DriverInfo> Client::get_driver_info() const {
-  const auto snapshot = state_->call(protocol::kSnapshot);
-  if (!snapshot) return snapshot.error();
-  return DriverInfo{snapshot->driver.driver_version, snapshot->driver.cuda_driver_version,
-                    snapshot->driver.nvml_version, "", snapshot->simulated};
+  const auto snapshot = GPUYARD_TRY(state_->call(protocol::kSnapshot));
+  return DriverInfo{snapshot.driver.driver_version, snapshot.driver.cuda_driver_version,
+                    snapshot.driver.nvml_version, "", snapshot.simulated};
 }
 
 // Retries with the same id, so that a daemon that restarts knows the claim.
@@ -239,10 +238,9 @@ Result<Client::Lease> Client::find_lease(const std::string& id) const {
 }
 
 Result<std::vector<Client::Lease>> Client::leases() const {
-  const auto answer = state_->call_with_retry(protocol::kLeases);
-  if (!answer) return answer.error();
+  const auto answer = GPUYARD_TRY(state_->call_with_retry(protocol::kLeases));
   std::vector<Lease> leases;
-  std::ranges::transform(answer->leases, std::back_inserter(leases), public_lease);
+  std::ranges::transform(answer.leases, std::back_inserter(leases), public_lease);
   return leases;
 }
 
@@ -257,9 +255,8 @@ Result<Client::Lease> Client::release(const Lease& lease) const {
   protocol::ReleaseQuery query;
   query.lease = lease.id;
   query.fence = lease.fence;
-  const auto answer = state_->call_with_retry(protocol::kRelease, query);
-  if (!answer) return answer.error();
-  return public_lease(answer->lease);
+  const auto answer = GPUYARD_TRY(state_->call_with_retry(protocol::kRelease, query));
+  return public_lease(answer.lease);
 }
 
 Result<void> Client::set(const std::string& gpus, SettingKind kind, const SettingValue& value,
@@ -332,10 +329,9 @@ Result<EnergyMeasurement> Client::end_energy_window(const std::string& window) c
 }
 
 Result<std::vector<Client::Alert>> Client::alerts() const {
-  const auto answer = state_->call_with_retry(protocol::kAlerts);
-  if (!answer) return answer.error();
+  const auto answer = GPUYARD_TRY(state_->call_with_retry(protocol::kAlerts));
   std::vector<Alert> alerts;
-  std::ranges::transform(answer->alerts, std::back_inserter(alerts), public_alert);
+  std::ranges::transform(answer.alerts, std::back_inserter(alerts), public_alert);
   return alerts;
 }
 

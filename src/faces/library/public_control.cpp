@@ -1,6 +1,7 @@
 // The public Control: a thin shell over LocalControl that converts the commands.
 #include <utility>
 
+#include "base/try.h"
 #include "faces/library/driver_source.h"
 #include "faces/library/local_control.h"
 #include "faces/library/public_device.h"
@@ -119,15 +120,14 @@ Result<v0::Control> v0::Control::open(const ControlOptions& options) {
   auto backend =
       library::open_driver(library::choose_nvml(options.library, library::simulated_nvml_path()));
   if (!backend) return std::move(backend).error();
-  auto control = library::LocalControl::open(*std::move(backend), options.deadline);
-  if (!control) return std::move(control).error();
-  return Control(std::make_shared<State>(State{*std::move(control)}));
+  auto control = GPUYARD_TRY(library::LocalControl::open(*std::move(backend), options.deadline));
+  return Control(std::make_shared<State>(State{std::move(control)}));
 }
 
 Result<v0::Control> v0::Control::open(const v0::FakeFleet& fleet, const ControlOptions& options) {
-  auto control = library::LocalControl::open(fleet.state_->fleet.backend(), options.deadline);
-  if (!control) return std::move(control).error();
-  return Control(std::make_shared<State>(State{*std::move(control)}));
+  auto control =
+      GPUYARD_TRY(library::LocalControl::open(fleet.state_->fleet.backend(), options.deadline));
+  return Control(std::make_shared<State>(State{std::move(control)}));
 }
 
 std::uint32_t v0::Control::device_count() const {
@@ -205,9 +205,8 @@ Result<void> v0::Control::clear_ecc_errors(std::uint32_t gpu, EccCounter counter
 }
 
 Result<std::uint64_t> v0::Control::get_instant_power_mw(std::uint32_t gpu) const {
-  const auto milliwatts = state_->control.get_instant_power_mw(gpu, kDefaultDeadline);
-  if (!milliwatts) return milliwatts.error();
-  return static_cast<std::uint64_t>(*milliwatts);
+  const auto milliwatts = GPUYARD_TRY(state_->control.get_instant_power_mw(gpu, kDefaultDeadline));
+  return static_cast<std::uint64_t>(milliwatts);
 }
 
 Result<std::uint64_t> v0::Control::get_total_energy_consumption(std::uint32_t gpu) const {

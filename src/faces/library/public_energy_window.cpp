@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/try.h"
 #include "faces/library/energy_window.h"
 #include "faces/library/public_monitor.h"
 #include "gpuyard/energy.h"
@@ -68,9 +69,8 @@ Result<EnergyWindow> Monitor::begin_energy_window(const std::vector<std::uint32_
   if (!state_->monitor) return state_->monitor.error();
   energy::WindowRequest request;
   for (const std::uint32_t index : gpus) request.gpus.push_back(std::to_string(index));
-  auto window = library::EnergyWindow::begin(*state_->monitor, request);
-  if (!window) return std::move(window).error();
-  return EnergyWindow(std::make_unique<EnergyWindow::State>(state_, *std::move(window)));
+  auto window = GPUYARD_TRY(library::EnergyWindow::begin(*state_->monitor, request));
+  return EnergyWindow(std::make_unique<EnergyWindow::State>(state_, std::move(window)));
 }
 
 }  // namespace gpuyard

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/try.h"
 #include "faces/library/exporter.h"
 #include "faces/library/public_monitor.h"
 #include "faces/library/scraper.h"
@@ -54,7 +55,7 @@ v0::PrometheusExporter& v0::PrometheusExporter::with_hosts(std::vector<std::stri
 }
 
 Result<void> v0::PrometheusExporter::register_gpu_metrics(const Monitor& monitor) {
-  if (auto prefix = metrics::check_prefix(state_->prefix); !prefix) return prefix;
+  GPUYARD_TRY(metrics::check_prefix(state_->prefix));
   if (state_->monitor) return Error{Errc::conflict, "a monitor's metrics are already registered"};
   state_->monitor = monitor.state_;
   return {};
@@ -68,7 +69,7 @@ Result<void> v0::PrometheusExporter::start() {
   if (!state_->monitor) {
     return Error{Errc::invalid, "nothing to serve; call register_gpu_metrics() first"};
   }
-  if (auto prefix = metrics::check_prefix(state_->prefix); !prefix) return prefix;
+  GPUYARD_TRY(metrics::check_prefix(state_->prefix));
   auto started = library::Exporter::start(
       {state_->reader(), state_->prefix, state_->options.version}, state_->options);
   if (started) {

@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/try.h"
 #include "faces/library/driver_source.h"
 #include "faces/library/monitor.h"
 #include "faces/library/public_device.h"
@@ -25,9 +26,8 @@ using std::chrono::milliseconds;
 
 Result<std::shared_ptr<Backend>> open_nvml(const MonitorOptions& options) {
   const auto choice = library::choose_nvml(options.library, library::simulated_nvml_path());
-  auto backend = library::open_driver(choice);
-  if (!backend) return std::move(backend).error();
-  return std::shared_ptr<Backend>(*std::move(backend));
+  auto backend = GPUYARD_TRY(library::open_driver(choice));
+  return std::shared_ptr<Backend>(std::move(backend));
 }
 
 Result<library::Monitor> open_monitor(Result<std::shared_ptr<Backend>> backend,
@@ -99,9 +99,8 @@ Result<double> Monitor::read(std::uint32_t index, std::string_view key,
   if (index >= gpu_count()) return index_range_error(index);
   const MetricRow* row = library::find_row(key);
   if (row == nullptr || row->kind == MetricKind::text) return unsupported_feature_error(key);
-  const auto number = state_->monitor->read(index, row->metric, deadline);
-  if (!number) return number.error();
-  return library::to_key_unit(*row, *number);
+  const auto number = GPUYARD_TRY(state_->monitor->read(index, row->metric, deadline));
+  return library::to_key_unit(*row, number);
 }
 
 std::vector<GpuMetrics> Monitor::collect_metrics(milliseconds deadline) const {

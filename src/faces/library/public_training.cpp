@@ -6,6 +6,7 @@
 
 #include "base/mutex.h"
 #include "base/record.h"
+#include "base/try.h"
 #include "faces/library/public_monitor.h"
 #include "faces/library/training_run.h"
 #include "gpuyard/training.h"
@@ -141,7 +142,7 @@ Result<void> v0::TrainingMonitor::begin() {
   }
   auto run = std::make_shared<TrainingRun>(std::move(monitor), opened ? "" : opened.error().text(),
                                            std::move(options));
-  if (auto begun = run->begin(); !begun) return begun;
+  GPUYARD_TRY(run->begin());
   state_->current = std::move(run);
   return {};
 }

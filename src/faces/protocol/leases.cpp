@@ -11,6 +11,7 @@
 #include "base/json_writer.h"
 #include "base/saturated.h"
 #include "base/text.h"
+#include "base/try.h"
 
 namespace gpuyard::protocol {
 namespace {
@@ -125,22 +126,20 @@ Result<lease::LeaseSpec> lease_spec_of(const LeaseRequest& request,
   if (request.id) {
     if (auto fits = lease::check_id(*request.id); !fits) return std::move(fits).error().in("/id");
   }
-  const auto binding = binding_of(request);
-  if (!binding) return binding.error();
-  if (auto fits = check_ttl(request, *binding); !fits) return std::move(fits).error();
-  auto among = resolve_requested_gpus(request, snapshot, known);
-  if (!among) return std::move(among).error();
+  const auto binding = GPUYARD_TRY(binding_of(request));
+  GPUYARD_TRY(check_ttl(request, binding));
+  auto among = GPUYARD_TRY(resolve_requested_gpus(request, snapshot, known));
   lease::LeaseSpec spec;
   spec.gpus = static_cast<unsigned>(request.gpus.value_or(1));
   spec.min_free_bytes = request.min_free_bytes.value_or(0);
   spec.model = request.model.value_or("");
-  spec.allowed_gpus = *std::move(among);
+  spec.allowed_gpus = std::move(among);
   spec.max_hold_time = length_of(request.max_time_s);
   spec.wait_timeout = length_of(request.wait_s);
-  spec.binding = *binding;
+  spec.binding = binding;
   spec.ttl = duration_from_seconds(request.ttl_s.value_or(0));
   spec.note = request.note.value_or("");
-  if (auto sensible = check_spec(spec); !sensible) return std::move(sensible).error();
+  GPUYARD_TRY(check_spec(spec));
   return spec;
 }
 

@@ -5,14 +5,15 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/try.h"
 #include "gpu/device/catalog.h"
 
 namespace gpuyard::recording {
 
 Result<Player> Player::open(const std::string& path) {
   Player player(path);
-  if (auto scanned = player.scan(); !scanned) return std::move(scanned).error();
-  if (auto rewound = player.rewind(); !rewound) return std::move(rewound).error();
+  GPUYARD_TRY(player.scan());
+  GPUYARD_TRY(player.rewind());
   return player;
 }
 
@@ -42,27 +43,25 @@ Result<void> Player::rewind() {
   position_ = Duration(-1);
   lookahead_.reset();
   for (PlayedGpu& gpu : gpus_) gpu = PlayedGpu{gpu.identity, false, {}, "", {}};
-  const auto first = next_line();
-  if (!first) return first.error();
-  if (!*first) return line_error("not a gpuyard recording");
-  auto header = parse_header(**first);
+  const auto first = GPUYARD_TRY(next_line());
+  if (!first) return line_error("not a gpuyard recording");
+  auto header = parse_header(*first);
   if (!header) return Error{header.error().code, path_ + ": " + header.error().text()};
   header_ = *std::move(header);
   return {};
 }
 
 Result<void> Player::scan() {
-  if (auto rewound = rewind(); !rewound) return rewound;
+  GPUYARD_TRY(rewind());
   for (;;) {
-    const auto text = next_line();
-    if (!text) return text.error();
-    if (!*text) break;
-    const auto line = parse_line(**text);
+    const auto text = GPUYARD_TRY(next_line());
+    if (!text) break;
+    const auto line = parse_line(*text);
     if (!line) return line_error(line.error().text());
     const Duration at = std::chrono::milliseconds(line->t_ms);
     if (at < length_) return line_error("its time goes backwards");
     length_ = at;
-    if (auto played = play(*line); !played) return played;
+    GPUYARD_TRY(play(*line));
   }
   last_line_ = line_number_;
   return {};
@@ -70,20 +69,19 @@ Result<void> Player::scan() {
 
 Result<void> Player::seek(Duration position) {
   if (position < position_) {
-    if (auto rewound = rewind(); !rewound) return rewound;
+    GPUYARD_TRY(rewind());
   }
   position_ = position;
   for (;;) {
     if (!lookahead_) {
-      const auto text = next_line();
-      if (!text) return text.error();
-      if (!*text) return {};
-      auto line = parse_line(**text);
+      const auto text = GPUYARD_TRY(next_line());
+      if (!text) return {};
+      auto line = parse_line(*text);
       if (!line) return line_error(line.error().text());
       lookahead_ = *std::move(line);
     }
     if (std::chrono::milliseconds(lookahead_->t_ms) > position) return {};
-    if (auto played = play(*std::exchange(lookahead_, std::nullopt)); !played) return played;
+    GPUYARD_TRY(play(*std::exchange(lookahead_, std::nullopt)));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/try.h"
 #include "gpu/device/catalog.h"
 #include "gpu/device/plausible.h"
 
@@ -62,15 +63,14 @@ std::vector<DeviceState> states_of(const Player& player, TimePoint now) {
 }
 
 Result<std::unique_ptr<Backend>> open_replay(const Replay& replay) {
-  auto player = Player::open(replay.path);
-  if (!player) return std::move(player).error();
-  if (replay.from > player->length()) {
+  auto player = GPUYARD_TRY(Player::open(replay.path));
+  if (replay.from > player.length()) {
     return Error{Errc::invalid,
                  fmt::format("{} is {:.1f} s long; it cannot start at {:.1f} s", replay.path,
-                             std::chrono::duration<double>(player->length()).count(),
+                             std::chrono::duration<double>(player.length()).count(),
                              std::chrono::duration<double>(replay.from).count())};
   }
-  return std::unique_ptr<Backend>(std::make_unique<ReplayBackend>(*std::move(player), replay));
+  return std::unique_ptr<Backend>(std::make_unique<ReplayBackend>(std::move(player), replay));
 }
 
 Result<DriverSession> ReplayBackend::start() {
