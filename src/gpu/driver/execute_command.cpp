@@ -38,8 +38,8 @@ Result<void> check_before(Backend& backend, const DeviceId& device, const Apply&
 
 Result<void> execute(Backend& backend, const DeviceId& device, const ReadSetting& command,
                      const AdmissionCheck&, CommandReply& reply) {
-  auto state = GPUYARD_TRY(backend.read_setting(device, command.kind));
-  reply.before = std::move(state);
+  const auto state = GPUYARD_TRY(backend.read_setting(device, command.kind));
+  reply.before = state;
   return {};
 }
 
