@@ -234,8 +234,7 @@ Result<ExecTexts> exec_texts(const SpawnOptions& options) {
   ExecTexts texts{options.program.empty() ? kThisProgram : options.program, command_line(options),
                   environment_of(options)};
   if (options.search_path && !options.program.empty()) {
-    auto found = GPUYARD_TRY(find_program(texts.program));
-    texts.program = std::move(found);
+    texts.program = GPUYARD_TRY(find_program(texts.program));
   }
   return texts;
 }

@@ -97,8 +97,7 @@ Result<ChangeResults> submit_reset(const ControlVerb& verb, const http::Endpoint
       client::call_with_retry(daemon, protocol::kResetGpu, {verb.gpus}, options, kChangeTimeout);
   if (!changes || dry_run || verb.detach) return changes;
   for (protocol::ChangeResult& change : changes->changes) {
-    auto over = GPUYARD_TRY(wait_for_operation(daemon, change.operation));
-    change = std::move(over);
+    change = GPUYARD_TRY(wait_for_operation(daemon, change.operation));
   }
   return changes;
 }

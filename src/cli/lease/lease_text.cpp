@@ -206,21 +206,18 @@ Result<protocol::LeaseRequest> lease_request_of(const LeaseFilters& wanted) {
   request.model = non_empty(wanted.model);
   request.note = non_empty(wanted.note);
   if (!wanted.min_free.empty()) {
-    const auto bytes = GPUYARD_TRY(bytes_of(wanted.min_free));
-    request.min_free_bytes = bytes;
+    request.min_free_bytes = GPUYARD_TRY(bytes_of(wanted.min_free));
   }
   if (!wanted.among.empty()) {
     request.among.emplace();
     for (std::string& name : split(wanted.among, ',')) request.among->push_back({std::move(name)});
   }
   if (!wanted.max_time.empty()) {
-    const auto longest = GPUYARD_TRY(seconds_of(wanted.max_time, "--max-time"));
-    request.max_time_s = longest;
+    request.max_time_s = GPUYARD_TRY(seconds_of(wanted.max_time, "--max-time"));
   }
   if (wanted.no_wait) request.wait_s = 0;
   if (!wanted.wait.empty()) {
-    const auto timeout = GPUYARD_TRY(seconds_of(wanted.wait, "--wait"));
-    request.wait_s = timeout;
+    request.wait_s = GPUYARD_TRY(seconds_of(wanted.wait, "--wait"));
   }
   return request;
 }

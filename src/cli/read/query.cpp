@@ -75,8 +75,7 @@ Result<Query> parse_query(const QueryVerb& verb) {
                  fmt::format("{}: empty field name", verb.smi ? "--query-gpu" : "--fields")};
   }
   if (verb.action == QueryVerb::Action::processes) {
-    auto fields = GPUYARD_TRY(parse_process_fields(verb.fields));
-    query.process_fields = std::move(fields);
+    query.process_fields = GPUYARD_TRY(parse_process_fields(verb.fields));
     query.wanted = {Probe::processes, Probe::inventory};
     add_filter_probes(query);
     return query;
@@ -100,8 +99,7 @@ Result<void> apply_filter(protocol::Snapshot& snapshot, const Filter& where, con
   if (where.empty()) return {};
   std::optional<protocol::Leases> leases;
   if (const http::Endpoint* const daemon = source.daemon()) {
-    auto reply = GPUYARD_TRY(client::call_with_retry(*daemon, protocol::kLeases));
-    leases = std::move(reply);
+    leases = GPUYARD_TRY(client::call_with_retry(*daemon, protocol::kLeases));
   }
   std::erase_if(snapshot.devices, [&](const protocol::Device& device) {
     return !where.matches(filter_values(device, leases ? &*leases : nullptr));

@@ -57,8 +57,7 @@ Result<sim::CallFault> broken_call_of(const SimVerb& verb) {
 Result<sim::Fault> fault_of(const SimVerb& verb) {
   sim::Fault fault = states_of(verb);
   if (!verb.call.empty()) {
-    const auto call = GPUYARD_TRY(broken_call_of(verb));
-    fault.calls[0] = call;
+    fault.calls[0] = GPUYARD_TRY(broken_call_of(verb));
   }
   GPUYARD_TRY(sim::check_fault(fault));
   return fault;

@@ -59,8 +59,7 @@ class Hook {
   Result<Answer> call_daemon(const protocol::Route<Params, Answer, Body>& route,
                              const Params& parameters = {}, const Body& body = {}) {
     if (!daemon_) {
-      auto found = GPUYARD_TRY(lease_daemon(socket_));
-      daemon_ = std::move(found);
+      daemon_ = GPUYARD_TRY(lease_daemon(socket_));
     }
     return client::call(*daemon_, route, parameters, body, kReplyTimeout);
   }

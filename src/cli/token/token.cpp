@@ -110,8 +110,7 @@ Result<protocol::TokenRequest> token_request_of(const TokenVerb& verb) {
   if (verb.expires == "never") {
     request.for_ever = true;
   } else if (!verb.expires.empty()) {
-    const auto seconds = GPUYARD_TRY(seconds_of(verb.expires, "--expires"));
-    request.lasts_s = seconds;
+    request.lasts_s = GPUYARD_TRY(seconds_of(verb.expires, "--expires"));
   }
   if (verb.service) request.service = true;
   if (verb.user.empty()) return request;

@@ -152,8 +152,7 @@ class FileReader {
     if (key.path == Path::none || text == nullptr || text->empty()) return {};
     if (key.path == Path::file_or_auto && *text == "auto") return {};
     if (key.path == Path::file_or_name && text->find('/') == text->npos) return {};
-    auto path = GPUYARD_TRY(absolute_path(*text, home_));
-    *text = std::move(path);
+    *text = GPUYARD_TRY(absolute_path(*text, home_));
     return {};
   }
 

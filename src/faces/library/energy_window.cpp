@@ -33,8 +33,7 @@ struct EnergyWindow::State {
   Result<void> begin(const energy::WindowRequest& request) {
     const Snapshot now = read();
     const MutexLock lock(mutex);
-    auto begun = GPUYARD_TRY(ledger.begin(request, now));
-    id = std::move(begun);
+    id = GPUYARD_TRY(ledger.begin(request, now));
     return {};
   }
 

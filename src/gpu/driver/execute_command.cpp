@@ -38,8 +38,7 @@ Result<void> check_before(Backend& backend, const DeviceId& device, const Apply&
 
 Result<void> execute(Backend& backend, const DeviceId& device, const ReadSetting& command,
                      const AdmissionCheck&, CommandReply& reply) {
-  const auto state = GPUYARD_TRY(backend.read_setting(device, command.kind));
-  reply.before = state;
+  reply.before = GPUYARD_TRY(backend.read_setting(device, command.kind));
   return {};
 }
 
@@ -66,8 +65,7 @@ Result<void> execute(Backend& backend, const DeviceId& device, const ClearEcc& c
 Result<void> execute(Backend& backend, const DeviceId& device, const ReadEnergy&,
                      const AdmissionCheck&, CommandReply& reply) {
   reply.called = true;
-  auto millijoules = GPUYARD_TRY(backend.total_energy(device));
-  reply.energy_mj = millijoules;
+  reply.energy_mj = GPUYARD_TRY(backend.total_energy(device));
   return {};
 }
 

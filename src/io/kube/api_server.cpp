@@ -70,8 +70,8 @@ Result<ApiServer> api_server_of_pod(const PodEnvironment& pod) {
 Result<CurrentCredentials> read_credentials(const ApiServer& server) {
   CurrentCredentials current;
   if (!server.ca.empty()) {
-    auto pem = GPUYARD_TRY(read_credential(server.ca, "the CA of the API server", kMaxCaBytes));
-    current.ca_pem = std::move(pem);
+    current.ca_pem =
+        GPUYARD_TRY(read_credential(server.ca, "the CA of the API server", kMaxCaBytes));
   }
   if (!server.token.empty()) {
     constexpr std::string_view kName = "the token for the API server";

@@ -144,8 +144,7 @@ Result<std::vector<StoredRun>> HistoryTables::runs() {
                        });
   if (!read) return std::move(read).error();
   for (StoredRun& one : runs) {
-    auto steps = GPUYARD_TRY(steps_of(one.id));
-    one.run.clock_steps = std::move(steps);
+    one.run.clock_steps = GPUYARD_TRY(steps_of(one.id));
   }
   return runs;
 }

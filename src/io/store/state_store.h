@@ -59,8 +59,7 @@ class StateStore {
     return run(
         Requester::daemon(),
         [result, query = std::move(query)](Database& database) -> Result<void> {
-          auto got = GPUYARD_TRY(query(database));
-          *result = std::move(got);
+          *result = GPUYARD_TRY(query(database));
           return {};
         },
         [result, on_done = std::move(on_done)](const Result<void>& done) {
