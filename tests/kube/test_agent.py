@@ -4,6 +4,7 @@ pod, and gets pods again once it is well.
 
 import itertools
 import json
+import signal
 import subprocess
 import time
 
@@ -13,7 +14,7 @@ from agent_node import RULES, TAINT, AgentNode
 from agent_rights import USER, give_rights
 from control_plane import ControlPlane
 from kubelet_server import ListedPods, build, kubelet, pod
-from program import PROGRAM, clean_environment, wait_until
+from program import PATIENCE, PROGRAM, clean_environment, wait_until
 from schemas import validate
 
 FOREIGN = {"key": "team", "value": "vision", "effect": "PreferNoSchedule"}
@@ -171,6 +172,18 @@ def test_account_that_may_write_no_events_still_sets_everything_else(cluster, no
         cluster.api.create(binding, {key: there[key] for key in ("roleRef", "subjects")} | {
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "gpuyard-agent"}})
     assert cluster.events_of_node(node.name) == []
+
+
+def test_hung_agent_exits_to_be_restarted(node):
+    node.start()
+    node.wait_for_condition("True")
+    calls = subprocess.run(["timeout", "3.5", "strace", "-e", "trace=alarm", "-p", str(node.agent.pid)],
+                           capture_output=True, text=True, timeout=30, check=False)
+    assert calls.stderr.count("alarm(300)") >= 2  # of each round
+    node.agent.send_signal(signal.SIGALRM)
+    assert node.agent.wait(PATIENCE) == 1
+    assert node.log().endswith("error a round has not ended within 5 min: the agent exits, and is to be restarted\n")
+    node.start().wait_for_condition("True")
 
 
 def test_writes_are_few(cluster, node):

@@ -1,6 +1,9 @@
 // gpuyard kube agent: reads the daemon's verdicts each second, asks the kubelet every few seconds,
 // makes the cluster know the GPUs' health, and the daemon the pods that have GPUs and the GPUs that
 // a device plugin hides. Restarts that plugin if an administrator wants it.
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -73,11 +76,30 @@ class DaemonPoller {
   std::string error_;  // of the last poll; empty: it was answered
 };
 
+// Of a round. Each request has a deadline of its own; a disk, whose file --memory may be, has none.
+constexpr unsigned kRoundDeadlineS = 300;
+
+// Called once before the handler, which may not allocate.
+const Printable& hung_line() {
+  static const Printable line =
+      "error a round has not ended within 5 min: the agent exits, and is to be restarted\n";
+  return line;
+}
+
+void exit_hung_agent(int /*signal*/) {
+  pollfd writable{STDERR_FILENO, POLLOUT, 0};  // what hangs may be the reader of the log
+  if (::poll(&writable, 1, 0) == 1) print_stderr(hung_line());
+  std::_Exit(EXIT_FAILURE);
+}
+
 // The first process of a container is not ended by a signal that it does not handle.
 void end_on_signals() {
   struct sigaction action{};
   action.sa_handler = [](int) { std::_Exit(EXIT_SUCCESS); };
   for (const int number : {SIGTERM, SIGINT}) ::sigaction(number, &action, nullptr);
+  hung_line();
+  action.sa_handler = exit_hung_agent;
+  ::sigaction(SIGALRM, &action, nullptr);
 }
 
 std::string kubelet_socket(const KubeVerb& verb) {
@@ -166,6 +188,7 @@ int run_agent(const KubeVerb& verb) {
   log::info("keeping the condition {} of node {}", settings.condition_type, settings.node);
   auto next = std::chrono::steady_clock::now();
   while (true) {
+    ::alarm(kRoundDeadlineS);
     const bool answered = poller.poll();
     reconciler.run_round(poller.report(), answered);
     if (events) events->run_round(poller.report(), node_uid(cluster.seen()));

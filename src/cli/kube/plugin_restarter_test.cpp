@@ -295,6 +295,7 @@ TEST_F(KubePluginRestarter, FlappingGpuIsNoReasonToRestart) {
   file_->memory().flaps["GPU-0"].is_flapping = true;
   pass(kMinute);
   EXPECT_EQ(pods_.lists, 0);
+  EXPECT_EQ(count_lines("not restarted"), 0);
   file_->memory().flaps.clear();
   pass(kMinute);
   EXPECT_THAT(pods_.removed, SizeIs(1));
