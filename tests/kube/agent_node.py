@@ -105,7 +105,7 @@ class AgentNode:
 
     def rules(self):
         """The value of each tainted device of this node, by its name."""
-        found = self.cluster.api.get(RULES)["items"]
+        found = self.cluster.api.get(self.cluster.rules)["items"]
         return {one["spec"]["deviceSelector"]["device"]: one["spec"]["taint"]["value"] for one in found
                 if one["metadata"].get("labels", {}).get("gpuyard.io/node") == self.name}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_objects import RBAC, RESOURCE, namespaced
+from cluster_objects import RBAC, namespaced
 from kube_api import PATCHES
 from program import wait_until
 
@@ -47,7 +47,7 @@ def give_rights(cluster):
     create_all(cluster, objects_of_manifest())
     # A policy takes a moment. Then it refuses every change of a token that names no node.
     unbound = cluster.api.as_owner_of(cluster.make_token(ACCOUNT, namespace=NAMESPACE))
-    rule = f"{RESOURCE}/devicetaintrules/probe"
+    rule = f"{cluster.rules}/probe"
 
     def changes_label():
         return unbound.request("PATCH", "/api/v1/nodes/n1", {"metadata": {"labels": {}}}, PATCHES["merge"])

@@ -19,12 +19,21 @@ def claims(namespace="default"):
     return f"{RESOURCE}/namespaces/{namespace}/resourceclaims"
 
 
+def version_of(path):
+    """The `apiVersion` of the objects of a path."""
+    return "/".join(path.split("/")[2:4])
+
+
 def device(name, uuid):
     return {"name": name, "attributes": {"uuid": {"string": uuid}, "type": {"string": "gpu"}}}
 
 
 class ClusterObjects:
-    """Part of a ControlPlane: `api` is the administrator's."""
+    """Part of a ControlPlane: `api` is the administrator's. An older API serves `slices` and `rules`, of devices and
+    their taints, in another version."""
+
+    slices = f"{RESOURCE}/resourceslices"
+    rules = f"{RESOURCE}/devicetaintrules"
 
     def make_node(self, name, capacity=None):
         """A Node that is Ready and takes pods."""
@@ -41,19 +50,18 @@ class ClusterObjects:
     def put_devices(self, node, uuids):
         """A ResourceSlice of this node: gpu-0, gpu-1 and so on with these UUIDs, in place of the one that
         is there."""
-        path = f"{RESOURCE}/resourceslices"
         name = f"{node}-{DRIVER}"
-        there = self.api.request("GET", f"{path}/{name}")
+        there = self.api.request("GET", f"{self.slices}/{name}")
         old = there.json() if there.status == 200 else None
-        one = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name}, "spec": {
+        one = {"apiVersion": version_of(self.slices), "kind": "ResourceSlice", "metadata": {"name": name}, "spec": {
             "driver": DRIVER, "nodeName": node, "devices": [
                 device(f"gpu-{number}", uuid) for number, uuid in enumerate(uuids)],
             "pool": {"name": node, "resourceSliceCount": 1,
                      "generation": old["spec"]["pool"]["generation"] + 1 if old else 1}}}
         if not old:
-            return self.api.create(path, one)
+            return self.api.create(self.slices, one)
         one["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
-        return self.api.put(f"{path}/{name}", one)
+        return self.api.put(f"{self.slices}/{name}", one)
 
     def make_device_class(self):
         """The class that claims name: any device of the driver."""
@@ -63,13 +71,13 @@ class ClusterObjects:
 
     def taint_device(self, name, node, device_name, effect="NoSchedule", key="test/taint", value=""):
         """A DeviceTaintRule."""
-        return self.api.create(f"{RESOURCE}/devicetaintrules", {
-            "apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", "metadata": {"name": name}, "spec": {
+        return self.api.create(self.rules, {
+            "apiVersion": version_of(self.rules), "kind": "DeviceTaintRule", "metadata": {"name": name}, "spec": {
                 "deviceSelector": {"driver": DRIVER, "pool": node, "device": device_name},
                 "taint": {"key": key, "value": value, "effect": effect}}})
 
     def untaint_device(self, name):
-        self.api.delete(f"{RESOURCE}/devicetaintrules/{name}")
+        self.api.delete(f"{self.rules}/{name}")
 
     # Events.
 
