@@ -46,41 +46,22 @@ SettingController::SettingController(Loop& loop, CommandPort& command_port, Cont
             resetter_.begin(
                 gpu, dry_run, [this, id = gpu.id] { return others_idle(id); }, std::move(on_done));
           }},
+      reader_(environment_),
+      stored_(loop, storage,
+              {.on_loaded =
+                   [this](std::vector<ManagedSetting> saved) {
+                     for (ManagedSetting& managed : saved) recover_setting(std::move(managed));
+                     schedule_expiry();
+                   },
+               .submit = [this](const ChangeRequest& request,
+                                const OnChanges& on_changes) { submit(request, on_changes); }}),
       trail_(loop, storage),
       change_limiter_(static_cast<double>(policy.changes_a_minute)),
       operations_(std::move(epoch)),
       resetter_(loop, command_port) {}
 
 void SettingController::start() {
-  early_timer_ = loop_.call_after(kLoadTimeout, [this] { submit_early_requests(); });
-  load();
-}
-
-void SettingController::load() {
-  const bool accepted = storage_.load(lifetime_.guard(
-      [this](Result<std::vector<ManagedSetting>> saved) { on_loaded(std::move(saved)); }));
-  if (!accepted) load_timer_ = loop_.call_after(kLoadRetryDelay, [this] { load(); });
-}
-
-void SettingController::on_loaded(Result<std::vector<ManagedSetting>> saved) {
-  if (saved) {
-    load_error_.reset();
-    loaded_ = true;
-    for (ManagedSetting& managed : *saved) recover_setting(std::move(managed));
-    schedule_expiry();
-  } else {
-    load_error_ = saved.error();
-    load_timer_ = loop_.call_after(kLoadRetryDelay, [this] { load(); });
-  }
-  submit_early_requests();
-}
-
-// Answers the early requests. Later ones no longer wait for the disk.
-void SettingController::submit_early_requests() {
-  early_timer_.reset();
-  is_waiting_for_load_ = false;
-  for (const auto& [request, on_changes] : std::exchange(early_requests_, {}))
-    submit(request, on_changes);
+  stored_.start();
 }
 
 void SettingController::recover_setting(ManagedSetting managed) {
@@ -122,23 +103,14 @@ void SettingController::refuse_unauthorized() {
 }
 
 void SettingController::on_reply(const CommandReply& reply) {
-  if (auto pending_read = pending_reads_.extract(reply.id)) {
-    const auto state = reply.failure ? Result<SettingState>(reply.failure->error())
-                                     : Result<SettingState>(reply.before.value_or(SettingState{}));
-    for (const OnSettingRead& on_read : pending_read.mapped().callbacks) on_read(state);
-    return;
-  }
+  if (reader_.on_reply(reply)) return;
   const auto queue = queues_.find(reply.device);
   if (queue != queues_.end()) queue->second->on_reply(reply);
 }
 
 void SettingController::on_host_down() {
   open_gpus_.clear();
-  for (const auto& [id, pending_read] : std::exchange(pending_reads_, {})) {
-    for (const OnSettingRead& on_read : pending_read.callbacks) {
-      on_read(Error{Errc::unavailable, "the driver-host exited before responding"});
-    }
-  }
+  reader_.on_host_down();
   for (const auto& [id, queue] : queues_) queue->on_host_down();
 }
 
@@ -148,21 +120,6 @@ void SettingController::on_setter_down() {
 
 void SettingController::on_setter_back() {
   for (const auto& [id, queue] : queues_) queue->on_setter_back();
-}
-
-// A read that finds the same one in progress shares its reply, so that reads cannot fill a GPU's
-// queue.
-void SettingController::read_setting(const DeviceId& gpu, SettingKind kind, OnSettingRead on_read) {
-  for (auto& [id, pending_read] : pending_reads_) {
-    if (pending_read.gpu != gpu || pending_read.kind != kind) continue;
-    if (pending_read.callbacks.size() >= kMaxReadCallers)
-      return on_read(Error{Errc::busy, "too many requests for this setting"});
-    return pending_read.callbacks.push_back(std::move(on_read));
-  }
-  const std::uint64_t id = ++environment_.last_command_id;
-  const bool sent = command_port_.send({id, gpu, ReadSetting{kind}, "", loop_.now()});
-  if (!sent) return on_read(Error{Errc::busy, "the driver-host is unavailable or too busy"});
-  pending_reads_[id] = {gpu, kind, {std::move(on_read)}};
 }
 
 Result<void> SettingController::check_submission(const ChangeRequest& request) {
@@ -188,10 +145,10 @@ Result<void> SettingController::check_submission(const ChangeRequest& request) {
                              policy_.changes_a_minute,
                              std::chrono::ceil<std::chrono::seconds>(*wait).count())};
   }
-  if (!loaded_) {
+  if (!stored_.is_loaded()) {
     return Error{Errc::unavailable,
-                 load_error_ ? "the stored settings cannot be read: " + load_error_->text()
-                             : "gpuyard is still starting; try again in a second"};
+                 stored_.error() ? "the stored settings cannot be read: " + stored_.error()->text()
+                                 : "gpuyard is still starting; try again in a second"};
   }
   return {};
 }
@@ -233,10 +190,7 @@ Result<SettingController::PreparedChanges> SettingController::prepare(
 }
 
 void SettingController::submit(const ChangeRequest& request, const OnChanges& on_changes) {
-  if (is_waiting_for_load_ && policy_.enabled && early_requests_.size() < kMaxEarlyRequests) {
-    early_requests_.emplace_back(request, on_changes);
-    return;
-  }
+  if (policy_.enabled && stored_.hold(request, on_changes)) return;
   auto prepared = prepare(request);
   if (!prepared) {
     loop_.post([on_changes, error = prepared.error()] { on_changes(error); });
@@ -354,7 +308,7 @@ void SettingController::stop(std::function<void()> on_done) {
     for (const auto& [id, queue] : queues_) queue->abandon();
     if (first) on_done();
   };
-  submit_early_requests();
+  stored_.release();
   resetter_.close();
   for (const auto& [id, queue] : queues_) {
     if (policy_.enabled && policy_.restore_on_stop) queue->suspend();
@@ -373,7 +327,8 @@ const ManagedSetting* SettingController::managed_setting(const DeviceId& gpu,
 std::vector<std::string> SettingController::notes() const {
   auto notes = storage_.notes();
   for (std::string& note : command_port_.notes()) notes.push_back(std::move(note));
-  if (load_error_) notes.push_back("the stored settings cannot be read: " + load_error_->text());
+  if (const auto& error = stored_.error())
+    notes.push_back("the stored settings cannot be read: " + error->text());
   return notes;
 }
 

@@ -42,6 +42,8 @@
 #include "core/control/managed_setting.h"
 #include "core/control/operations.h"
 #include "core/control/queued_change.h"
+#include "core/control/setting_reader.h"
+#include "core/control/stored_settings.h"
 #include "gpu/device/command.h"
 #include "gpu/device/setting.h"
 
@@ -60,18 +62,9 @@ class SettingController {
   // it ends.
   static constexpr Duration kRequestTimeout = std::chrono::seconds(20);
   static constexpr Duration kShutdownGrace = std::chrono::seconds(1);
-  static constexpr Duration kLoadRetryDelay = std::chrono::seconds(5);
-  // Requests right after the start wait this long for the stored state, and at most so many.
-  static constexpr Duration kLoadTimeout = std::chrono::seconds(5);
-  static constexpr std::size_t kMaxEarlyRequests = 64;
-  // Callers that share one reply. More than one server has connections, and each user has a quota
-  // of these.
-  static constexpr std::size_t kMaxReadCallers =
-      4 * (limits::kMaxConnections + limits::kReservedSlots);
 
   using Changes = ChangeCollector::Changes;
   using OnChanges = ChangeCollector::OnChanges;
-  using OnSettingRead = std::function<void(const Result<SettingState>&)>;
 
   // The loop, the command port and the storage outlive the controller.
   SettingController(Loop&, CommandPort&, ControlStorage&, ControlPolicy, std::string boot_id,
@@ -94,7 +87,9 @@ class SettingController {
 
   // Reads a setting from the driver now. Changes nothing, and works while control is switched off.
   // Waits behind the commands of that GPU, without limit if the driver never answers.
-  void read_setting(const DeviceId&, SettingKind, OnSettingRead);
+  void read_setting(const DeviceId& gpu, SettingKind kind, OnSettingRead on_read) {
+    reader_.read(gpu, kind, std::move(on_read));
+  }
 
   // Audits actions other than changes of settings, and requests that were refused before they
   // reached control.
@@ -125,9 +120,9 @@ class SettingController {
 
   const ControlPolicy& policy() const { return policy_; }
   // False: the stored state is not read yet.
-  bool is_loaded() const { return loaded_; }
+  bool is_loaded() const { return stored_.is_loaded(); }
   // True until the stored state has been read or a read has failed.
-  bool is_loading() const { return !loaded_ && !load_error_; }
+  bool is_loading() const { return !stored_.is_loaded() && !stored_.error(); }
   const ManagedSetting* managed_setting(const DeviceId&, SettingKind) const;
   const OperationLog& operations() const { return operations_; }
   ControlStorage& storage() { return storage_; }
@@ -135,18 +130,10 @@ class SettingController {
   std::vector<std::string> notes() const;
 
  private:
-  struct PendingRead {
-    DeviceId gpu;
-    SettingKind kind{};
-    std::vector<OnSettingRead> callbacks;
-  };
   using PreparedChanges = std::vector<std::pair<GpuQueue*, QueuedChange>>;
 
   Result<PreparedChanges> prepare(const ChangeRequest&);
   Result<void> check_submission(const ChangeRequest&);
-  void load();
-  void on_loaded(Result<std::vector<ManagedSetting>>);
-  void submit_early_requests();
   void recover_setting(ManagedSetting);
   bool try_start(const QueuedChange&);
   void on_finished(const DeviceInfo&, const QueuedChange&, const std::optional<ChangeResult>&,
@@ -162,6 +149,8 @@ class SettingController {
   ControlStorage& storage_;
   const ControlPolicy policy_;
   QueueEnvironment environment_;
+  SettingReader reader_;
+  StoredSettings stored_;
   AuditTrail trail_;
   KeyedRateLimiter<std::string> change_limiter_;  // by quota group
   OperationLog operations_;
@@ -169,18 +158,10 @@ class SettingController {
   GpuResetter resetter_;
   std::map<DeviceId, std::unique_ptr<GpuQueue>> queues_;
   std::map<DeviceId, std::vector<ManagedSetting>> absent_settings_;  // of absent GPUs
-  std::map<std::uint64_t, PendingRead> pending_reads_;
   std::set<DeviceId> open_gpus_;  // GPUs that are open since the driver-host sent Hello
-  bool loaded_ = false;
-  std::optional<Error> load_error_;
-  // Requests from before the state was loaded.
-  std::vector<std::pair<ChangeRequest, OnChanges>> early_requests_;
-  bool is_waiting_for_load_ = true;
-  Subscription early_timer_;
   std::function<void()> on_stopped_;
   Subscription expiry_timer_;
   TimePoint earliest_expiry_at_{};
-  Subscription load_timer_;
   Subscription shutdown_timer_;
   Lifetime lifetime_;
 };
