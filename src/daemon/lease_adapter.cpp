@@ -50,12 +50,13 @@ LeaseAdapter::LeaseAdapter(Loop& loop, Worker& query_worker, telemetry::Telemetr
                            std::shared_ptr<processes::MarkClient> marks)
     : loop_(loop),
       event_log_(event_log),
+      marks_(std::move(marks)),
       observer_(loop, query_worker, telemetry,
                 {.proc_root = config.processes.proc_root,
                  .recorded = recorded,
                  .quota_owner = [all = std::make_shared<const processes::SubordinateUids>(uids)](
                                     std::uint32_t uid) { return all->owner_of(uid); },
-                 .marks = std::move(marks)}),
+                 .marks = marks_}),
       db_(loop, state),
       leases_(loop, observer_, db_, policy_of(config, uids), boot_id()),
       settings_restorer_(loop, control, leases_) {

@@ -9,6 +9,7 @@
 #include "base/worker.h"
 #include "core/control/setting_controller.h"
 #include "core/lease/lease_manager.h"
+#include "core/processes/mark_client.h"
 #include "core/processes/subordinate_uids.h"
 #include "daemon/config/config.h"
 #include "daemon/lease_observer.h"
@@ -30,7 +31,11 @@ class LeaseAdapter {
                std::shared_ptr<processes::MarkClient> marks);
 
   lease::LeaseManager& leases() { return leases_; }
+  // Called before the daemon listens.
+  void connect_marks() { marks_->connect(); }
   void start() { leases_.start(); }
+  // Returns why other users' environments cannot be read now; "" if they can.
+  std::string marks_error() const { return marks_->error_text(); }
   // Returns why a GPU that is fit gets no new work, or "" if it does.
   using QuarantineReason = std::function<std::string(const DeviceId&)>;
   void on_snapshot(const Snapshot&, const QuarantineReason& quarantined);
@@ -45,6 +50,7 @@ class LeaseAdapter {
 
   Loop& loop_;
   events::EventLog& event_log_;
+  const std::shared_ptr<processes::MarkClient> marks_;
   LeaseObserver observer_;
   store::LeaseDb db_;
   lease::LeaseManager leases_;

@@ -128,7 +128,7 @@ std::vector<std::string> files_opened_by_marks(const Environment& environment) {
   return files;
 }
 
-std::shared_ptr<processes::MarkClient> connect_marks(const config::Config& config) {
+std::shared_ptr<processes::MarkClient> make_mark_client(const config::Config& config) {
   processes::MarkClient::Connector open = [root = config.processes.proc_root,
                                            path = config.processes.marks_socket,
                                            service = Environment::current().system_service] {
@@ -137,9 +137,7 @@ std::shared_ptr<processes::MarkClient> connect_marks(const config::Config& confi
     // The daemon of a user can do without the service: its leases are of this user.
     return link || service ? std::move(link) : start_marks(root);
   };
-  auto marks = std::make_shared<processes::MarkClient>(std::move(open));
-  marks->connect();
-  return marks;
+  return std::make_shared<processes::MarkClient>(std::move(open));
 }
 
 void run_marks(const std::vector<std::string>& arguments) {

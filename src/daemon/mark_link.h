@@ -16,7 +16,8 @@ namespace gpuyard::daemon {
 
 inline constexpr std::string_view kMarksVerb = "marks";
 
-std::shared_ptr<processes::MarkClient> connect_marks(const config::Config&);
+// Returns a client that is not connected yet.
+std::shared_ptr<processes::MarkClient> make_mark_client(const config::Config&);
 
 // From now on the files that this process may not read, and that root's configuration names, are
 // opened by the service gpuyard-marks. REQUIRES: no thread has started yet.

@@ -116,12 +116,12 @@ Result<void> serve(const ServeOptions& options) {
     ::signal(meaningless, SIG_IGN);
   }
 
-  std::vector<std::string> lacking = confine(options.config, options.files);
+  const std::vector<std::string> lacking = confine(options.config, options.files);
 
   http::IoLoop loop;
   auto alerts = GPUYARD_TRY(read_alert_config(options.config));
   Daemon instance(loop, options, std::move(alerts), initial_descriptors);
-  instance.set_missing_restrictions(std::move(lacking));
+  instance.add_missing_restrictions(lacking);
   GPUYARD_TRY(instance.listen());
   const bool had_terminal = has_terminal();
   bool stopping = false;

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "io/store/migrations.h"
+
 namespace gpuyard::daemon {
 namespace {
 
@@ -26,12 +28,14 @@ std::optional<usage::EnergyTotal> energy_total_of(
 }  // namespace
 
 UsageAdapter::UsageAdapter(Loop& loop, telemetry::Telemetry& telemetry, energy::Meter& meter,
-                           store::StateStore& state, const lease::LeaseManager& leases)
+                           Worker& worker, const std::string& state_directory,
+                           const lease::LeaseManager& leases)
     : loop_(loop),
       telemetry_(telemetry),
       meter_(meter),
       leases_(leases),
-      db_(state),
+      store_(worker, worker, state_directory + "/usage.db", store::kUsageMigrations),
+      db_(store_),
       recorder_(loop, *this, db_) {}
 
 usage::UsageSnapshot UsageAdapter::readings_of(const Snapshot& snapshot) const {

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "base/loop.h"
+#include "base/worker.h"
 #include "core/energy/meter.h"
 #include "core/lease/lease_manager.h"
 #include "core/usage/usage_recorder.h"
 #include "gpu/telemetry/telemetry.h"
+#include "io/store/state_store.h"
 #include "io/store/usage_db.h"
 
 namespace gpuyard::daemon {
@@ -16,9 +19,9 @@ namespace gpuyard::daemon {
 // Thread: io.
 class UsageAdapter final : private usage::UsageReader {
  public:
-  // The references outlive it.
-  UsageAdapter(Loop&, telemetry::Telemetry&, energy::Meter&, store::StateStore&,
-               const lease::LeaseManager&);
+  // The references outlive it. `worker` reads and writes usage.db.
+  UsageAdapter(Loop&, telemetry::Telemetry&, energy::Meter&, Worker& worker,
+               const std::string& state_directory, const lease::LeaseManager&);
 
   usage::UsageRecorder& recorder() { return recorder_; }
   // Called after the meter has had the snapshot.
@@ -37,6 +40,7 @@ class UsageAdapter final : private usage::UsageReader {
   telemetry::Telemetry& telemetry_;
   energy::Meter& meter_;
   const lease::LeaseManager& leases_;
+  store::StateStore store_;
   store::UsageDb db_;
   usage::UsageRecorder recorder_;
 };
