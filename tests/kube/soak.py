@@ -8,6 +8,7 @@ nothing of ours may be left and nothing of others' be different.
 import argparse
 import collections
 import contextlib
+import hashlib
 import json
 import random
 import subprocess
@@ -22,6 +23,7 @@ from program import PROGRAM, Daemon, clean_environment, open_directory  # noqa: 
 from control_plane import ControlPlane  # noqa: E402  (knows where the others are)
 from agent_node import CONDITION, RULES, TAINT, AgentNode  # noqa: E402
 from agent_rights import give_rights  # noqa: E402
+from cluster_objects import DRIVER  # noqa: E402
 from faults import stopped  # noqa: E402
 from faulty_proxy import FAULTS, FaultyProxy  # noqa: E402
 from kube_api import PATCHES  # noqa: E402
@@ -131,7 +133,7 @@ class SoakNode(AgentNode):
         the devices whose GPU is unknown, which keep what they have, and the status of the condition."""
         memory = self.memory()
         flapping = {uuid for uuid, record in memory["flaps"].items() if record["is_flapping"]}
-        deleted = {(one["uuid"], one["value"]) for one in memory["deleted_rules"].values()}
+        deleted = {name: one["value"] for name, one in memory["deleted_rules"].items()}
         rules, unknown, status = {}, set(), "True"
         for gpu in self.verdicts():
             device = f"gpu-{self.uuids.index(gpu['uuid'])}"
@@ -144,9 +146,14 @@ class SoakNode(AgentNode):
             if not is_bad and not gpu["cordoned"]:
                 continue
             value = (gpu["rule"] or memory["flaps"][gpu["uuid"]]["rule"]) if is_bad else "cordoned"
-            if (gpu["uuid"], value) not in deleted:
+            if deleted.get(self.rule_name(device, gpu["uuid"])) != value:
                 rules[device] = value
         return rules, unknown, status
+
+    def rule_name(self, device, uuid):
+        """The agent's name of a device's rule: a deletion is of one device, and a GPU that gets another is tainted."""
+        text = "\n".join([DRIVER, self.name, device, uuid])
+        return f"gpuyard-{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
     def differences(self):
         """What the cluster has wrong, as text; "" if nothing."""
