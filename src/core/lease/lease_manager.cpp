@@ -37,7 +37,9 @@ LeaseManager::LeaseManager(Loop& loop, ProcessObserver& observer, LeaseStorage& 
               [this](const Error& why) { on_store_failed(why); }}),
       holders_(loop, observer, std::min(policy_.max_waiting_claims, kMaxKnownProcesses),
                [this](const std::string& id, const ProcessKey& process) { on_gone(id, process); }),
-      clients_(loop) {
+      clients_(loop),
+      live_(store_),
+      readiness_(gpus_) {
   scheduler_.close();
   if (policy_.mode == GrantMode::observe) gpus_.observe_only(Allocator::slurm);
 }
@@ -50,12 +52,13 @@ void LeaseManager::claim(const Caller& caller, std::string id, const LeaseSpec& 
     if (held && !caller.is_gone()) clients_.acknowledge_grant(id);
     on_lease(std::move(lease));
   };
-  if (auto valid = check_spec(spec); !valid) return refuse(valid.error(), reply);
+  if (auto valid = check_spec(spec); !valid) return refuse(loop_, valid.error(), reply);
   if (store_.find_latest(id) || spec.binding == Binding::detached) {
     return enqueue_claim(caller, std::nullopt, id, spec, reply);
   }
   if (caller.pid == 0) {
     return refuse(
+        loop_,
         {Errc::invalid,
          "a lease bound to a process needs the caller's process, which is known only on a Unix "
          "socket within one PID namespace; request a detached lease, which lasts for a fixed time"},
@@ -63,7 +66,7 @@ void LeaseManager::claim(const Caller& caller, std::string id, const LeaseSpec& 
   }
   holders_.identify(caller.pid, [this, caller, id, spec, reply](Result<ProcessIdentity> found) {
     if (found && caller.is_gone()) found = Error{Errc::not_found, "the caller has exited"};
-    if (!found) return refuse(std::move(found).error().in("the caller"), reply);
+    if (!found) return refuse(loop_, std::move(found).error().in("the caller"), reply);
     enqueue_claim(caller, *found, id, spec, reply);
   });
 }
@@ -72,16 +75,17 @@ void LeaseManager::claim(const Caller& caller, std::string id, const LeaseSpec& 
 void LeaseManager::enqueue_claim(const Caller& caller, const std::optional<ProcessIdentity>& holder,
                                  const std::string& id, const LeaseSpec& spec,
                                  const OnLease& on_lease) {
-  if (auto why = claim_error()) return refuse(*why, on_lease);
+  if (auto why = readiness_.claim_error()) return refuse(loop_, *why, on_lease);
   if (const Lease* known = store_.find_latest(id))
     return answer_repeated_claim(caller, *known, spec, on_lease);
-  if (const auto why = observe_only_error(spec.gpus)) return refuse(*why, on_lease);
+  if (const auto why = readiness_.observe_only_error(spec.gpus))
+    return refuse(loop_, *why, on_lease);
   if (auto allowed = quotas_.check_claim_rate(caller, loop_.now()); !allowed) {
-    return refuse(allowed.error(), on_lease);
+    return refuse(loop_, allowed.error(), on_lease);
   }
   const GpuRequest request = gpu_request_of(caller.uid, spec);
   if (auto possible = scheduler_.check_satisfiable(request); !possible)
-    return refuse(possible.error(), on_lease);
+    return refuse(loop_, possible.error(), on_lease);
   Lease lease;
   lease.id = id;
   lease.uid = caller.uid;
@@ -94,25 +98,25 @@ void LeaseManager::enqueue_claim(const Caller& caller, const std::optional<Proce
     return claim_immediately(caller, holder, lease, request, on_lease);
   if (auto allowed = quotas_.check_queue_quota(caller, scheduler_.waiting_claims().size());
       !allowed) {
-    return refuse(allowed.error(), on_lease);
+    return refuse(loop_, allowed.error(), on_lease);
   }
 
   Effects effects;
   lease.ticket = scheduler_.claim(request, loop_.now(), effects);
-  ids_by_ticket_[lease.ticket] = id;
+  live_.add(lease);
   quotas_.add_waiting(caller.uid);
   store_.stage(lease, "asked", caller.name());
   store_.stage_counters(scheduler_.last_ticket(), scheduler_.last_fence());
   if (holder) holders_.bind(id, *holder);
   apply_effects(effects);
   schedule_tick(loop_.now() + std::min(spec.wait_timeout.value_or(kTickInterval), kTickInterval));
-  answer_when_committed(id, on_lease);
+  store_.answer_when_committed(id, on_lease);
 }
 
 void LeaseManager::claim_immediately(const Caller& caller,
                                      const std::optional<ProcessIdentity>& holder, Lease lease,
                                      const GpuRequest& request, const OnLease& on_lease) {
-  if (const auto why = grant_error()) return refuse(*why, on_lease);
+  if (const auto why = readiness_.grant_error()) return refuse(loop_, *why, on_lease);
   const auto ticket = scheduler_.try_claim(request, loop_.now());
   if (!ticket) {  // its end is not stored
     lease.state = LeaseState::ended;
@@ -122,17 +126,18 @@ void LeaseManager::claim_immediately(const Caller& caller,
     return;
   }
   lease.ticket = *ticket;
-  ids_by_ticket_[lease.ticket] = lease.id;
+  live_.add(lease);
   quotas_.add_waiting(caller.uid);
   store_.stage(lease, "asked", caller.name());
   if (holder) holders_.bind(lease.id, *holder);
   grant(*scheduler_.find(*ticket));
-  answer_when_committed(lease.id, on_lease);
+  store_.answer_when_committed(lease.id, on_lease);
 }
 
 Result<Offer> LeaseManager::offer(std::uint32_t uid, const LeaseSpec& spec) const {
-  if (const auto why = grant_error()) return *why;
-  if (const auto why = observe_only_error(spec.gpus)) return Offer{.reason = why->text()};
+  if (const auto why = readiness_.grant_error()) return *why;
+  if (const auto why = readiness_.observe_only_error(spec.gpus))
+    return Offer{.reason = why->text()};
   const GpuRequest request = gpu_request_of(uid, spec);
   GpuRequest single_request = request;
   single_request.count = 1;
@@ -143,8 +148,8 @@ Result<Offer> LeaseManager::offer(std::uint32_t uid, const LeaseSpec& spec) cons
     offer.chosen = gpus_.ids_of(choose_placement(scheduler_.gpus(), available, request.count));
   } else if (const auto possible = scheduler_.check_satisfiable(request); !possible) {
     offer.reason = possible.error().text();
-  } else if (exceeds_quota(uid, request.count)) {
-    offer.reason = limit_text();
+  } else if (quotas_.exceeds_gpu_limit(scheduler_, uid, request.count)) {
+    offer.reason = quotas_.gpu_limit_text();
     offer.over_limit = true;
   } else {
     offer.reason = fmt::format("{} of {} matching GPUs {} free", offer.free.size(),
@@ -157,14 +162,15 @@ Result<Offer> LeaseManager::offer(std::uint32_t uid, const LeaseSpec& spec) cons
 void LeaseManager::answer_repeated_claim(const Caller& caller, const Lease& known,
                                          const LeaseSpec& spec, const OnLease& on_lease) {
   if (known.uid != caller.uid) {
-    return refuse({Errc::conflict, "this ID belongs to another user's lease"}, on_lease);
+    return refuse(loop_, {Errc::conflict, "this ID belongs to another user's lease"}, on_lease);
   }
   if (!(known.spec == spec)) {
     return refuse(
+        loop_,
         {Errc::conflict, "this ID was used for a different request; a new claim needs a new ID"},
         on_lease);
   }
-  answer_when_committed(known.id, on_lease);
+  store_.answer_when_committed(known.id, on_lease);
 }
 
 GpuRequest LeaseManager::gpu_request_of(std::uint32_t uid, const LeaseSpec& spec) const {
@@ -177,26 +183,13 @@ GpuRequest LeaseManager::gpu_request_of(std::uint32_t uid, const LeaseSpec& spec
   return request;
 }
 
-void LeaseManager::refuse(const Error& why, const OnLease& on_lease) {
-  loop_.post([on_lease, why] { on_lease(why); });
-}
-
-void LeaseManager::answer_when_committed(const std::string& id, const OnLease& on_lease) {
-  store_.when_committed([this, id, on_lease](const Result<void>& committed) {
-    if (!committed) return on_lease(Error(committed.error()).in("the journal of leases"));
-    const Lease* lease = find(id);
-    if (!lease) return on_lease(unknown_lease_error(id));
-    on_lease(*lease);
-  });
-}
-
 void LeaseManager::apply_effects(const Effects& effects) {
   for (const Ticket ticket : effects.granted) grant(*scheduler_.find(ticket));
   for (const Ticket ticket : effects.overtaken) {
-    const auto found = ids_by_ticket_.find(ticket);
+    const Lease* found = live_.find(ticket);
     const Claim* claim = scheduler_.find(ticket);
-    if (found == ids_by_ticket_.end() || !claim) continue;
-    Lease lease = *store_.find_latest(found->second);
+    if (!found || !claim) continue;
+    Lease lease = *found;
     lease.overtakes = claim->overtakes;
     store_.stage_without_event(lease);
   }
@@ -204,7 +197,7 @@ void LeaseManager::apply_effects(const Effects& effects) {
 }
 
 void LeaseManager::grant(const Claim& claim) {
-  Lease lease = *store_.find_latest(ids_by_ticket_.at(claim.ticket));
+  Lease lease = *live_.find(claim.ticket);
   lease.state = LeaseState::held;
   lease.fence = claim.fence;
   lease.gpus = gpus_.ids_of(claim.gpus);
@@ -218,7 +211,7 @@ void LeaseManager::grant(const Claim& claim) {
 }
 
 void LeaseManager::mark_overdue(Ticket ticket) {
-  Lease lease = *store_.find_latest(ids_by_ticket_.at(ticket));
+  Lease lease = *live_.find(ticket);
   lease.overdue = true;
   log::warning("lease {} of UID {} is held longer than announced", lease.id, lease.uid);
   if (policy_.end_overdue)
@@ -249,9 +242,8 @@ void LeaseManager::end(Lease lease, EndReason end_reason, const std::string& by,
   holders_.release(lease.id, lease.processes);
   clients_.remove(lease.id);
   drop_signals(lease.id, true);
-  alive_processes_.erase(lease.id);
   with_leftover_.erase(lease.id);
-  ids_by_ticket_.erase(lease.ticket);
+  live_.remove(lease);
   if (waited) quotas_.remove_waiting(lease.uid);
   for (const DeviceId& gpu : lease.gpus) gpus_.mark_freed(gpu, loop_.now());
   apply_effects(waited ? scheduler_.cancel(lease.ticket, loop_.now())
@@ -261,7 +253,7 @@ void LeaseManager::end(Lease lease, EndReason end_reason, const std::string& by,
 // While it is not known what the disk holds, nothing is written; afterwards rebind() finds out
 // again that the process is gone.
 void LeaseManager::on_gone(const std::string& id, const ProcessKey& process) {
-  if (startup_phase_ == StartupPhase::loading) return;
+  if (readiness_.phase() == LeaseReadiness::Phase::loading) return;
   const Lease* found = store_.find_latest(id);
   if (!found || found->spec.binding == Binding::detached) return;
   if (found->processes.empty() || found->processes.front() != process) return;
@@ -288,13 +280,12 @@ void LeaseManager::notify(const Lease& now, LeaseState before) {
 }
 
 const Lease* LeaseManager::find(std::string_view id) const {
-  const auto found = store_.committed().find(id);
-  return found == store_.committed().end() ? nullptr : &found->second;
+  return store_.find_committed(id);
 }
 
 Result<void> LeaseManager::check_holds_gpu(std::string_view id, std::optional<Fence> fence,
                                            const DeviceId& gpu) const {
-  if (!has_loaded()) return change_error().value_or(unknown_lease_error(id));
+  if (!readiness_.has_loaded()) return readiness_.change_error().value_or(unknown_lease_error(id));
   const Lease* lease = find(id);
   if (!lease) return unknown_lease_error(id);
   if (lease->state != LeaseState::held) return not_held_error(*lease);
@@ -309,8 +300,8 @@ Result<void> LeaseManager::check_holds_gpu(std::string_view id, std::optional<Fe
 std::vector<QueueEntry> LeaseManager::queue_entries(std::size_t limit) const {
   std::vector<QueueEntry> all;
   for (const QueuePosition& queue_position : scheduler_.queue_positions(loop_.now(), limit)) {
-    const auto found = ids_by_ticket_.find(queue_position.ticket);
-    if (found != ids_by_ticket_.end()) all.push_back({found->second, queue_position});
+    const auto found = live_.ids_by_ticket().find(queue_position.ticket);
+    if (found != live_.ids_by_ticket().end()) all.push_back({found->second, queue_position});
   }
   return all;
 }

@@ -59,8 +59,10 @@
 #include "core/lease/gpu_pool.h"
 #include "core/lease/holder_monitor.h"
 #include "core/lease/lease_policy.h"
+#include "core/lease/lease_readiness.h"
 #include "core/lease/lease_storage.h"
 #include "core/lease/lease_store.h"
+#include "core/lease/live_leases.h"
 #include "core/lease/process_observer.h"
 #include "core/lease/quota_tracker.h"
 #include "core/lease/scheduler.h"
@@ -95,8 +97,8 @@ struct QueueEntry {
 
 class LeaseManager {
  public:
-  using OnLease = std::function<void(Result<Lease>)>;
-  using OnDone = std::function<void(const Result<void>&)>;
+  using OnLease = lease::OnLease;
+  using OnDone = LeaseStore::OnDone;
   using OnSignal = std::function<void(Result<SignalResult>)>;
 
   // A waiting claim whose client has been away for this long ends (EndReason::unreachable), and so
@@ -217,7 +219,7 @@ class LeaseManager {
   Result<void> check_holds_gpu(std::string_view id, std::optional<Fence>, const DeviceId&) const;
   std::vector<QueueEntry> queue_entries(std::size_t limit) const;
   // "the limit is 2 GPUs per user"
-  std::string limit_text() const;
+  std::string limit_text() const { return quotas_.gpu_limit_text(); }
   // Returns what the claim of this uid would get now, without making it. Errc::unavailable: nothing
   // is granted now.
   Result<Offer> offer(std::uint32_t uid, const LeaseSpec&) const;
@@ -226,13 +228,13 @@ class LeaseManager {
   Fence last_fence() const { return scheduler_.last_fence(); }  // the number of all grants, ever
   bool is_leased(const DeviceId& gpu) const { return gpus_.is_leased(gpu); }
   // Whether the stored leases have been read since the start.
-  bool has_loaded() const { return !first_load_; }
+  bool has_loaded() const { return readiness_.has_loaded(); }
   // Whether the storage is currently unreadable or unwritable.
-  bool has_store_error() const { return store_error_.has_value(); }
+  bool has_store_error() const { return readiness_.has_store_error(); }
   // Returns why nothing is granted now, if that is so.
-  std::optional<Error> grant_error() const;
+  std::optional<Error> grant_error() const { return readiness_.grant_error(); }
   // Returns why no claim is accepted now, not even one that would wait.
-  std::optional<Error> claim_error() const;
+  std::optional<Error> claim_error() const { return readiness_.claim_error(); }
   std::vector<std::string> notes() const;
 
  private:
@@ -249,12 +251,6 @@ class LeaseManager {
     std::map<DeviceId, std::vector<ProcessKey>> own = {};            // of the same user, by GPU
     std::vector<std::pair<DeviceId, ObservedProcess>> foreign = {};  // of other users
     GpuSet gpus = {};                                                // those of `own`
-  };
-  enum class StartupPhase : std::uint8_t {
-    idle,        // not started, or stopped
-    loading,     // the stored leases are not known yet
-    recovering,  // the processes of the stored leases are being observed
-    open,
   };
 
   // The restart from the stored leases.
@@ -287,21 +283,14 @@ class LeaseManager {
   ProcessTree tree_of(const PendingAdoption&, const Observation&) const;
   std::optional<Error> check_adoptable(const PendingAdoption&, const ProcessTree&) const;
   void force(const Caller&, const Lease&, const std::string& reason, const OnLease&);
-  bool exceeds_quota(std::uint32_t uid, std::size_t more) const;
   void begin_drain(Lease, EndReason, const std::string& by, const std::string& detail = {});
   void end(Lease, EndReason, const std::string& by, const std::string& detail = {});
   void on_gone(const std::string& id, const ProcessKey&);
   Result<Lease> find_owned(const Caller&, const std::string& id, std::optional<Fence>) const;
   GpuRequest gpu_request_of(std::uint32_t uid, const LeaseSpec&) const;
-  std::optional<Error> change_error() const;
   void observe_only(Allocator);
-  // The error while an external allocator has the GPUs, with advice for a claim of `gpus` GPUs; 0:
-  // without.
-  std::optional<Error> observe_only_error(std::size_t gpus = 0) const;
   void cancel_waiting();
   std::string new_job_id(const std::string& name) const;
-  void refuse(const Error&, const OnLease&);
-  void answer_when_committed(const std::string& id, const OnLease&);
   void notify(const Lease& now, LeaseState before);
 
   // Changes without a call: time, processes, GPUs.
@@ -314,7 +303,6 @@ class LeaseManager {
   void check_drain(const std::string& id, const Observation&);
   void observe_new_gpus();
   void update_unleased(const Observation&);
-  std::vector<ObservedLease> observed_leases(bool draining_only) const;
 
   struct Signal {
     int number = 0;
@@ -346,17 +334,13 @@ class LeaseManager {
   LeaseStore store_;
   HolderMonitor holders_;
   ClientTracker clients_;
-  std::map<Ticket, std::string> ids_by_ticket_;
+  LiveLeases live_;
+  LeaseReadiness readiness_;
   std::function<void(const Lease&, LeaseState)> on_change_;
   std::function<std::optional<std::string>(const Lease&)> drain_check_;
   std::function<void(const DeviceId&, const ObservedProcess&)> on_unleased_process_;
 
-  StartupPhase startup_phase_ = StartupPhase::idle;
-  bool first_load_ = true;
   Recovery recovery_;
-  std::optional<Error> store_error_;
-  std::uint64_t generation_ = 0;  // replies to an earlier generation are ignored
-  TimePoint opened_at_{};
 
   // One observation of each kind at a time.
   bool is_observing_ = false;
@@ -365,9 +349,8 @@ class LeaseManager {
   bool is_polling_drains_ = false;
   bool repeat_drain_poll_ = false;                  // the poll under way may not cover all leases
   std::vector<PendingAdoption> pending_adoptions_;  // callers whose GPUs the next observation finds
-  std::map<std::string, std::vector<ProcessKey>> alive_processes_;  // as last seen, by lease
-  std::set<std::string, std::less<>> with_leftover_;                // see has_leftover()
-  std::map<std::string, std::vector<SignalPtr>> signals_;           // to be sent to draining leases
+  std::set<std::string, std::less<>> with_leftover_;       // see has_leftover()
+  std::map<std::string, std::vector<SignalPtr>> signals_;  // to be sent to draining leases
   TimePoint draining_since_{};  // when the last lease began to drain, or the daemon to poll
 
   std::optional<TimePoint> tick_at_;

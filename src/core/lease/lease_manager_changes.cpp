@@ -38,15 +38,16 @@ std::string names_of(const std::vector<std::pair<DeviceId, ObservedProcess>>& us
 void LeaseManager::release(const Caller& caller, const std::string& id,
                            const ReleaseOptions& options, const OnLease& on_lease) {
   auto owned = find_owned(caller, id, options.fence);
-  if (!owned) return refuse(owned.error(), on_lease);
+  if (!owned) return refuse(loop_, owned.error(), on_lease);
   Lease lease = *std::move(owned);
   if (options.force && !caller.admin) {
-    return refuse({Errc::denied, "permission denied: only administrators may force this"},
+    return refuse(loop_, {Errc::denied, "permission denied: only administrators may force this"},
                   on_lease);
   }
   if (lease.spec.binding == Binding::job && !caller.admin) {
     const AllocatorWords words = words_of(allocator_of(lease));
-    return refuse({Errc::denied, fmt::format("the lease is bound to its {}; end the {} with `{}`",
+    return refuse(loop_,
+                  {Errc::denied, fmt::format("the lease is bound to its {}; end the {} with `{}`",
                                              words.own_job, words.job, words.end_command)},
                   on_lease);
   }
@@ -61,7 +62,7 @@ void LeaseManager::release(const Caller& caller, const std::string& id,
   } else if (lease.state == LeaseState::draining) {
     poll_drains();
   }
-  answer_when_committed(id, on_lease);
+  store_.answer_when_committed(id, on_lease);
 }
 
 void LeaseManager::signal(const Caller& caller, const std::string& id, int number,
@@ -69,7 +70,7 @@ void LeaseManager::signal(const Caller& caller, const std::string& id, int numbe
   const auto owned = find_owned(caller, id, {});
   if (!owned) return loop_.post([on_signal, why = owned.error()] { on_signal(why); });
   if (owned->state != LeaseState::draining) {
-    return answer_when_committed(id, [on_signal](const Result<Lease>& lease) {
+    return store_.answer_when_committed(id, [on_signal](const Result<Lease>& lease) {
       if (!lease) return on_signal(lease.error());
       on_signal(SignalResult{*lease});
     });
@@ -102,96 +103,99 @@ void LeaseManager::force(const Caller& caller, const Lease& lease, const std::st
   observer_.observe({}, lease.gpus, true,
                     lifetime_.guard([this, caller, id = lease.id, reason,
                                      on_lease](const Observation& observation) {
-                      if (auto why = change_error()) return refuse(*why, on_lease);
+                      if (auto why = readiness_.change_error())
+                        return refuse(loop_, *why, on_lease);
                       update_unleased(observation);
                       const Lease* still = store_.find_latest(id);
                       if (still && still->state == LeaseState::draining) {
                         end(*still, EndReason::forced, caller.name(), reason);
                       }
-                      answer_when_committed(id, on_lease);
+                      store_.answer_when_committed(id, on_lease);
                     }));
 }
 
 void LeaseManager::renew(const Caller& caller, const std::string& id, Duration ttl,
                          std::optional<Fence> fence, const OnLease& on_lease) {
   auto owned = find_owned(caller, id, fence);
-  if (!owned) return refuse(owned.error(), on_lease);
+  if (!owned) return refuse(loop_, owned.error(), on_lease);
   Lease lease = *std::move(owned);
   lease.spec.ttl = ttl;
   if (lease.spec.binding != Binding::detached) {
     return refuse(
-        {Errc::conflict, "the lease is bound to a process and has no time limit to renew"},
+        loop_, {Errc::conflict, "the lease is bound to a process and has no time limit to renew"},
         on_lease);
   }
   if (lease.state != LeaseState::held) {
-    return refuse(not_held_error(lease), on_lease);
+    return refuse(loop_, not_held_error(lease), on_lease);
   }
-  if (auto valid = check_spec(lease.spec); !valid) return refuse(valid.error(), on_lease);
+  if (auto valid = check_spec(lease.spec); !valid) return refuse(loop_, valid.error(), on_lease);
   lease.spec = store_.find_latest(id)->spec;  // repeating the first spec is no new claim
   const auto until = std::min(loop_.now() + ttl, lease.granted_at + kMaxDetachedTime);
   if (lease.expires_at && std::chrono::abs(*lease.expires_at - until) < kMinRenewal) {
-    return answer_when_committed(id, on_lease);  // it changes nothing, and does not count
+    return store_.answer_when_committed(id, on_lease);  // it changes nothing, and does not count
   }
   // A renewal of a lease that would end soon is always accepted: no user loses a lease by renewing
   // others.
   const bool soon = lease.expires_at && *lease.expires_at - loop_.now() < ttl / 2;
   if (auto allowed = soon ? Result<void>() : quotas_.check_renewal_rate(caller, loop_.now());
       !allowed) {
-    return refuse(allowed.error(), on_lease);
+    return refuse(loop_, allowed.error(), on_lease);
   }
   lease.expires_at = until;
   store_.stage(lease, "renewed", caller.name());
-  answer_when_committed(id, on_lease);
+  store_.answer_when_committed(id, on_lease);
 }
 
 void LeaseManager::add_member(const Caller& caller, const std::string& id, std::uint32_t pid,
                               std::optional<Fence> fence, const OnLease& on_lease) {
   auto owned = find_owned(caller, id, fence);
-  if (!owned) return refuse(owned.error(), on_lease);
+  if (!owned) return refuse(loop_, owned.error(), on_lease);
   holders_.identify(pid, [this, caller, id, fence, on_lease](Result<ProcessIdentity> found) {
-    if (!found) return refuse(found.error(), on_lease);
+    if (!found) return refuse(loop_, found.error(), on_lease);
     auto still = find_owned(caller, id, fence);
-    if (!still) return refuse(still.error(), on_lease);
+    if (!still) return refuse(loop_, still.error(), on_lease);
     Lease lease = *std::move(still);
     if (!caller.admin && !is_child(lease, *found)) {
-      return refuse({Errc::denied,
+      return refuse(loop_,
+                    {Errc::denied,
                      fmt::format("PID {} is not a child of the lease's own process, as seen by the "
                                  "daemon; in another PID namespace a process has another number",
                                  found->key.pid)},
                     on_lease);
     }
     if (lease.state != LeaseState::held) {
-      return refuse(not_held_error(lease), on_lease);
+      return refuse(loop_, not_held_error(lease), on_lease);
     }
     if (lease.processes.size() >= limits::kMaxLeaseMembers) {
-      return refuse({Errc::busy, "too many processes belong to the lease"}, on_lease);
+      return refuse(loop_, {Errc::busy, "too many processes belong to the lease"}, on_lease);
     }
     const auto& known = lease.processes;
     if (std::find(known.begin(), known.end(), found->key) == known.end()) {
       lease.processes.push_back(found->key);
       store_.stage(lease, fmt::format("counts PID {}", found->key.pid), caller.name());
     }
-    answer_when_committed(id, on_lease);
+    store_.answer_when_committed(id, on_lease);
   });
 }
 
 void LeaseManager::adopt(const Caller& caller, std::uint32_t pid, const std::string& note,
                          const OnLease& on_lease) {
-  if (auto why = claim_error()) return refuse(*why, on_lease);
-  if (const auto why = observe_only_error()) return refuse(*why, on_lease);
+  if (auto why = readiness_.claim_error()) return refuse(loop_, *why, on_lease);
+  if (const auto why = readiness_.observe_only_error()) return refuse(loop_, *why, on_lease);
   if (auto allowed = quotas_.check_claim_rate(caller, loop_.now()); !allowed) {
-    return refuse(allowed.error(), on_lease);
+    return refuse(loop_, allowed.error(), on_lease);
   }
   auto slot = quotas_.acquire_adoption_slot(caller);
-  if (!slot) return refuse(slot.error(), on_lease);
+  if (!slot) return refuse(loop_, slot.error(), on_lease);
   const OnLease reply = [slot = *std::move(slot), on_lease](const Result<Lease>& lease) {
     slot->reset();
     on_lease(lease);
   };
   holders_.identify(pid, [this, caller, note, reply](Result<ProcessIdentity> found) {
-    if (!found) return refuse(found.error(), reply);
+    if (!found) return refuse(loop_, found.error(), reply);
     if (found->uid != caller.uid && !caller.admin) {
-      return refuse({Errc::denied, fmt::format("permission denied: process {} belongs to UID {}",
+      return refuse(loop_,
+                    {Errc::denied, fmt::format("permission denied: process {} belongs to UID {}",
                                                found->key.pid, found->uid)},
                     reply);
     }
@@ -203,7 +207,7 @@ void LeaseManager::adopt(const Caller& caller, std::uint32_t pid, const std::str
 // One observation at a time serves all adoptions, so that a flood of them delays no drain.
 void LeaseManager::observe_adoptions() {
   if (pending_adoptions_.empty() || std::exchange(is_observing_adoptions_, true)) return;
-  auto observed = observed_leases(false);
+  auto observed = live_.observed_leases(false);
   // An ObservedLease without GPUs changes no attribution: it only finds the living descendants.
   for (const PendingAdoption& adoption : pending_adoptions_) {
     observed.push_back({adoption.lease_id, adoption.process.uid, {}, {adoption.process.key}});
@@ -260,14 +264,13 @@ std::optional<Error> LeaseManager::check_adoptable(const PendingAdoption& adopti
   }
   const ProcessIdentity& process = adoption.process;
   if (adoption.caller.admin) return std::nullopt;
-  if (exceeds_quota(process.uid, used.count())) {
-    return Error{Errc::conflict, limit_text()};
+  if (quotas_.exceeds_gpu_limit(scheduler_, process.uid, used.count())) {
+    return Error{Errc::conflict, quotas_.gpu_limit_text()};
   }
   for (const auto& [ticket, claim] : scheduler_.waiting_claims()) {
     if (claim.request.owner == quota_owner(process.uid) || (claim.request.eligible & used).none())
       continue;
-    const auto id = ids_by_ticket_.find(ticket);
-    const Lease* lease = id == ids_by_ticket_.end() ? nullptr : store_.find_latest(id->second);
+    const Lease* lease = live_.find(ticket);
     const auto came_later = [&](const DeviceId& gpu) {
       return std::ranges::all_of(tree.own.at(gpu), [&](const ProcessKey& one) {
         return lease->requested_at < gpus_.unleased_since(gpu, one).value_or(loop_.now());
@@ -287,13 +290,14 @@ std::optional<Error> LeaseManager::check_adoptable(const PendingAdoption& adopti
 void LeaseManager::complete_adoption(const PendingAdoption& adoption,
                                      const Observation& observation) {
   const auto& [caller, process, note, on_lease, id] = adoption;
-  if (auto why = claim_error()) return refuse(*why, on_lease);
+  if (auto why = readiness_.claim_error()) return refuse(loop_, *why, on_lease);
   const ProcessTree tree = tree_of(adoption, observation);
-  if (auto why = check_adoptable(adoption, tree)) return refuse(*why, on_lease);
+  if (auto why = check_adoptable(adoption, tree)) return refuse(loop_, *why, on_lease);
   const auto ticket = scheduler_.adopt(quota_owner(process.uid), tree.gpus, loop_.now());
   const std::string foreign = names_of(tree.foreign);
   if (!ticket) {
     return refuse(
+        loop_,
         {Errc::conflict,
          fmt::format("neither PID {} nor its descendants of the same user use an unleased GPU{}{}",
                      process.key.pid, foreign.empty() ? "" : "; ", foreign)},
@@ -319,7 +323,7 @@ void LeaseManager::complete_adoption(const PendingAdoption& adoption,
     }
   }
   if (!foreign.empty()) lease.detail = "not adopted: " + foreign;
-  ids_by_ticket_[lease.ticket] = lease.id;
+  live_.add(lease);
   quotas_.add_waiting(lease.uid);
   store_.stage(lease,
                fmt::format("adopts PID {}{}{}{}", process.key.pid, member_text,
@@ -331,27 +335,12 @@ void LeaseManager::complete_adoption(const PendingAdoption& adoption,
   store_.when_committed(
       [this, its = lease.id](const Result<void>&) { clients_.acknowledge_grant(its); });
   update_unleased(observation);
-  answer_when_committed(lease.id, on_lease);
-}
-
-std::string LeaseManager::limit_text() const {
-  const unsigned max_gpus = policy_.fairness.max_gpus_per_owner;
-  return fmt::format("the limit is {} GPU{} per user", max_gpus, max_gpus == 1 ? "" : "s");
-}
-
-bool LeaseManager::exceeds_quota(std::uint32_t uid, std::size_t more) const {
-  const unsigned max_gpus = policy_.fairness.max_gpus_per_owner;
-  if (max_gpus == 0) return false;
-  std::size_t held = more;
-  for (const auto& [ticket, claim] : scheduler_.live_claims()) {
-    if (claim.request.owner == quota_owner(uid)) held += claim.gpus.count();
-  }
-  return held > max_gpus;
+  store_.answer_when_committed(lease.id, on_lease);
 }
 
 void LeaseManager::cordon(const Caller& caller, const std::vector<DeviceId>& gpus,
                           const std::string& reason, const OnDone& on_done) {
-  if (auto why = change_error()) return loop_.post([on_done, why] { on_done(*why); });
+  if (auto why = readiness_.change_error()) return loop_.post([on_done, why] { on_done(*why); });
   for (const DeviceId& gpu : gpus) {
     const Cordon cordon{gpu, caller.name(), reason, loop_.wall()};
     gpus_.cordon(cordon);
@@ -363,7 +352,7 @@ void LeaseManager::cordon(const Caller& caller, const std::vector<DeviceId>& gpu
 
 void LeaseManager::uncordon(const Caller& caller, const std::vector<DeviceId>& gpus,
                             const OnDone& on_done) {
-  if (auto why = change_error()) return loop_.post([on_done, why] { on_done(*why); });
+  if (auto why = readiness_.change_error()) return loop_.post([on_done, why] { on_done(*why); });
   for (const DeviceId& gpu : gpus) {
     if (!gpus_.cordon_of(gpu)) continue;
     const auto lifted = gpus_.uncordon(gpu, caller.name(), loop_.wall());
@@ -376,7 +365,7 @@ void LeaseManager::uncordon(const Caller& caller, const std::vector<DeviceId>& g
 
 void LeaseManager::override_withholding(const Caller& caller, const std::vector<DeviceId>& gpus,
                                         const std::string& reason, const OnDone& on_done) {
-  if (auto why = change_error()) return loop_.post([on_done, why] { on_done(*why); });
+  if (auto why = readiness_.change_error()) return loop_.post([on_done, why] { on_done(*why); });
   for (const DeviceId& gpu : gpus) {
     if (auto why = gpus_.override_error(gpu)) return loop_.post([on_done, why] { on_done(*why); });
   }
@@ -395,7 +384,7 @@ void LeaseManager::override_withholding(const Caller& caller, const std::vector<
 // is possible.
 Result<Lease> LeaseManager::find_owned(const Caller& caller, const std::string& id,
                                        std::optional<Fence> fence) const {
-  if (auto why = change_error()) return *std::move(why);
+  if (auto why = readiness_.change_error()) return *std::move(why);
   const Lease* lease = store_.find_latest(id);
   if (!lease) return unknown_lease_error(id);
   // A caller without a user has the uid of pods, and owns none.

@@ -9,26 +9,6 @@
 #include "core/lease/lease_manager.h"
 
 namespace gpuyard::lease {
-namespace {
-
-// The refusal of a claim of this many GPUs, with advice; 0: without advice.
-Error allocated_error(Allocator allocator, std::size_t gpus) {
-  Error error{Errc::conflict,
-              fmt::format("{} allocates the GPUs of this machine, and gpuyard only observes them",
-                          words_of(allocator).name)};
-  if (gpus == 0) return error;
-  switch (allocator) {
-    case Allocator::slurm:
-      error.hint = fmt::format("srun --gres=gpu:{} COMMAND", gpus);
-      break;
-    case Allocator::kubernetes:
-      error.cause = fmt::format("run the work in a pod that requests {} of them", gpus);
-      break;
-  }
-  return error;
-}
-
-}  // namespace
 
 void LeaseManager::accept_report(Allocator allocator) {
   gpus_.record_report();
@@ -50,7 +30,7 @@ void LeaseManager::observe_only(Allocator allocator) {
 // Ended jobs are pruned, because a stored job makes the next start observe only.
 void LeaseManager::stop_observing(const OnDone& on_done) {
   const auto refuse_to = [&](const Error& why) { loop_.post([on_done, why] { on_done(why); }); };
-  if (auto why = change_error()) return refuse_to(*why);
+  if (auto why = readiness_.change_error()) return refuse_to(*why);
   if (policy_.mode == GrantMode::observe) {
     return refuse_to(
         {Errc::conflict, fmt::format("{} allocates the GPUs of this machine: the configuration has "
@@ -58,7 +38,7 @@ void LeaseManager::stop_observing(const OnDone& on_done) {
                                      words_of(*gpus_.allocator()).name)});
   }
   for (const auto& [ticket, claim] : scheduler_.live_claims()) {
-    const Lease& lease = *store_.find_latest(ids_by_ticket_.at(ticket));
+    const Lease& lease = *live_.find(ticket);
     if (lease.spec.binding != Binding::job) continue;
     const AllocatorWords words = words_of(allocator_of(lease));
     return refuse_to(
@@ -86,16 +66,11 @@ void LeaseManager::stop_observing(const OnDone& on_done) {
 void LeaseManager::cancel_waiting() {
   std::vector<std::string> waiting;
   for (const auto& [ticket, claim] : scheduler_.waiting_claims())
-    waiting.push_back(ids_by_ticket_.at(ticket));
+    waiting.push_back(live_.ids_by_ticket().at(ticket));
   for (const std::string& id : waiting) {
     end(*store_.find_latest(id), EndReason::cancelled,
-        std::string(words_of(*gpus_.allocator()).name), observe_only_error()->text());
+        std::string(words_of(*gpus_.allocator()).name), readiness_.observe_only_error()->text());
   }
-}
-
-std::optional<Error> LeaseManager::observe_only_error(std::size_t gpus) const {
-  const auto allocator = gpus_.allocator();
-  return allocator ? std::optional(allocated_error(*allocator, gpus)) : std::nullopt;
 }
 
 // Names are reused, as Slurm reuses job numbers. The time makes each beginning another lease, the
@@ -111,7 +86,7 @@ std::string LeaseManager::new_job_id(const std::string& name) const {
 
 void LeaseManager::begin_job(const Caller& caller, const ExternalJob& job,
                              const OnLease& on_lease) {
-  if (auto why = claim_error()) return refuse(*why, on_lease);
+  if (auto why = readiness_.claim_error()) return refuse(loop_, *why, on_lease);
   accept_report(job.allocator);
   const AllocatorWords words = words_of(job.allocator);
   GpuSet wanted;
@@ -119,18 +94,19 @@ void LeaseManager::begin_job(const Caller& caller, const ExternalJob& job,
     if (const auto slot = gpus_.slot_of(gpu)) wanted.set(*slot);
   }
   if (wanted.none())
-    return refuse({Errc::invalid, fmt::format("a {} without a GPU has no lease", words.job)},
+    return refuse(loop_, {Errc::invalid, fmt::format("a {} without a GPU has no lease", words.job)},
                   on_lease);
   std::vector<std::string> superseded;  // whose end was not reported
   for (const auto& [ticket, claim] : scheduler_.live_claims()) {
-    const Lease& lease = *store_.find_latest(ids_by_ticket_.at(ticket));
+    const Lease& lease = *live_.find(ticket);
     const bool same = job_of(lease) == job.name;
     if (!same && (claim.gpus & wanted).none()) continue;
     if (same && lease.state == LeaseState::held && claim.gpus == wanted && lease.uid == job.uid) {
-      return answer_when_committed(lease.id, on_lease);
+      return store_.answer_when_committed(lease.id, on_lease);
     }
     if (lease.spec.binding != Binding::job) {
-      return refuse({Errc::conflict,
+      return refuse(loop_,
+                    {Errc::conflict,
                      fmt::format("lease {} of UID {} has a GPU that {} allocated to another {}",
                                  lease.id, lease.uid, words.name, words.job)},
                     on_lease);
@@ -146,7 +122,8 @@ void LeaseManager::begin_job(const Caller& caller, const ExternalJob& job,
   }
   const auto ticket = scheduler_.adopt(quota_owner(job.uid), wanted, loop_.now());
   if (!ticket)
-    return refuse({Errc::conflict, "one of the GPUs was leased to another user first"}, on_lease);
+    return refuse(loop_, {Errc::conflict, "one of the GPUs was leased to another user first"},
+                  on_lease);
   Lease lease;
   lease.id = new_job_id(job.name);
   lease.uid = job.uid;
@@ -159,23 +136,24 @@ void LeaseManager::begin_job(const Caller& caller, const ExternalJob& job,
   lease.boot_id = boot_id_;
   lease.requested_at = loop_.now();
   lease.requested_wall = loop_.wall();
-  ids_by_ticket_[lease.ticket] = lease.id;
+  live_.add(lease);
   quotas_.add_waiting(lease.uid);
   store_.stage(lease, "begins " + job.name, caller.name());
   grant(*scheduler_.find(*ticket));
   store_.when_committed(
       [this, id = lease.id](const Result<void>&) { clients_.acknowledge_grant(id); });
-  answer_when_committed(lease.id, on_lease);
+  store_.answer_when_committed(lease.id, on_lease);
 }
 
 void LeaseManager::end_job(const Caller& caller, const std::string& name, const OnLease& on_lease) {
-  if (auto why = change_error()) return refuse(*why, on_lease);
+  if (auto why = readiness_.change_error()) return refuse(loop_, *why, on_lease);
   gpus_.record_report();
-  for (const auto& [ticket, id] : ids_by_ticket_) {
+  for (const auto& [ticket, id] : live_.ids_by_ticket()) {
     const Lease* const lease = store_.find_latest(id);
     if (lease && job_of(*lease) == name) return release(caller, std::string(id), {}, on_lease);
   }
-  refuse({Errc::not_found, fmt::format("job {} has no lease on this machine", name)}, on_lease);
+  refuse(loop_, {Errc::not_found, fmt::format("job {} has no lease on this machine", name)},
+         on_lease);
 }
 
 const Lease* LeaseManager::find_job(std::string_view name) const {

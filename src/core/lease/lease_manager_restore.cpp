@@ -5,17 +5,18 @@
 
 #include <fmt/format.h>
 
-#include "base/log.h"
 #include "core/lease/lease_manager.h"
 
 namespace gpuyard::lease {
+
+using Phase = LeaseReadiness::Phase;
 
 void LeaseManager::start() {
   load();
 }
 
 void LeaseManager::stop() {
-  startup_phase_ = StartupPhase::idle;
+  readiness_.stop();
   scheduler_.close();
   tick_timer_.reset();
   drain_timer_.reset();
@@ -24,33 +25,29 @@ void LeaseManager::stop() {
 }
 
 void LeaseManager::load() {
-  startup_phase_ = StartupPhase::loading;
+  readiness_.begin_loading();
   store_.load([this](Result<SavedLeases> saved) { on_loaded(std::move(saved)); });
 }
 
 void LeaseManager::on_store_failed(const Error& why) {
-  if (!store_error_) log::error("leases: no lease can be granted now: {}", why.text());
-  store_error_ = why;
-  ++generation_;
+  readiness_.fail(why);
   scheduler_.close();
-  if (startup_phase_ == StartupPhase::idle) return;
-  startup_phase_ = StartupPhase::loading;
+  if (readiness_.phase() == Phase::idle) return;
   load_timer_ = loop_.call_after(kLoadRetryDelay, [this] { load(); });
 }
 
 void LeaseManager::on_loaded(Result<SavedLeases> saved) {
-  if (startup_phase_ == StartupPhase::idle) return;
+  if (readiness_.phase() == Phase::idle) return;
   if (!saved) return on_store_failed(saved.error());
-  ++generation_;
+  readiness_.begin_recovering();
   const Fairness fairness = scheduler_.fairness();
   scheduler_ = Scheduler(fairness);
   scheduler_.close();
   gpus_.reassign_slots();
   scheduler_.restore_counters(saved->last_ticket, saved->last_fence);
-  ids_by_ticket_.clear();
+  live_.clear();
   quotas_.clear_waiting();
   holders_.clear();
-  alive_processes_.clear();
   with_leftover_.clear();
   is_observing_ = is_observing_new_gpus_ = is_polling_drains_ = false;
   recovery_ = {};
@@ -60,7 +57,6 @@ void LeaseManager::on_loaded(Result<SavedLeases> saved) {
   for (const Cordon& cordon : saved->cordons) gpus_.cordon(cordon);
   store_.accept_loaded(saved->leases);
   store_.prune_ended();
-  startup_phase_ = StartupPhase::recovering;
   for (const Lease& lease : saved->leases) {
     if (lease.spec.binding == Binding::job) observe_only(allocator_of(lease));
     if (lease.state != LeaseState::ended) {
@@ -71,7 +67,7 @@ void LeaseManager::on_loaded(Result<SavedLeases> saved) {
                                  loop_.now() + Scheduler::kOverduePenalty - ago);
     }
   }
-  first_load_ = false;
+  readiness_.finish_loading();
   --recovery_.pending_rebinds;
   if (gpus_.is_complete()) recompute_eligibility();
   open_if_ready();
@@ -85,10 +81,10 @@ void LeaseManager::restore(const Lease& saved) {
     lease.ended_wall = loop_.wall();
     return store_.stage(lease, "ended", "the machine was rebooted");
   }
-  ids_by_ticket_[lease.ticket] = lease.id;
+  live_.add(lease);
   if (lease.state == LeaseState::waiting) quotas_.add_waiting(lease.uid);
   restore_in_scheduler(lease);
-  if (lease.expires_at && first_load_ && lease.state == LeaseState::held) {
+  if (lease.expires_at && !readiness_.has_loaded() && lease.state == LeaseState::held) {
     lease.expires_at = std::max(*lease.expires_at, loop_.now() + kMinTimeAfterRestart);
     store_.stage_without_event(lease);
   }
@@ -117,9 +113,9 @@ void LeaseManager::restore_in_scheduler(const Lease& lease) {
 // Checks whether a process that is bound to a lease is still the same one.
 void LeaseManager::rebind(const std::string& id, const ProcessKey& process) {
   ++recovery_.pending_rebinds;
-  holders_.identify(process.pid, [this, id, process,
-                                  generation = generation_](const Result<ProcessIdentity>& found) {
-    if (generation != generation_) return;
+  holders_.identify(process.pid, [this, id, process, generation = readiness_.generation()](
+                                     const Result<ProcessIdentity>& found) {
+    if (generation != readiness_.generation()) return;
     if (!found && found.error().code != Errc::not_found) {  // this shows nothing about the process
       recovery_.failed_rebinds.emplace_back(id, process);
       if (recovery_.failed_rebinds.size() == 1) {
@@ -148,9 +144,9 @@ void LeaseManager::retry_rebind() {
 void LeaseManager::observe_restored() {
   if (std::exchange(recovery_.is_observing, true)) return;
   observer_.observe(
-      observed_leases(false), gpus_.ids(), true,
-      lifetime_.guard([this, generation = generation_](const Observation& observation) {
-        if (generation_ == generation) on_restored_observed(observation);
+      live_.observed_leases(false), gpus_.ids(), true,
+      lifetime_.guard([this, generation = readiness_.generation()](const Observation& observation) {
+        if (readiness_.generation() == generation) on_restored_observed(observation);
       }));
 }
 
@@ -167,14 +163,11 @@ void LeaseManager::on_restored_observed(const Observation& observation) {
 }
 
 void LeaseManager::open_if_ready() {
-  if (startup_phase_ != StartupPhase::recovering || recovery_.pending_rebinds > 0 ||
+  if (readiness_.phase() != Phase::recovering || recovery_.pending_rebinds > 0 ||
       !gpus_.is_complete())
     return;
   if (!recovery_.is_observed) return observe_restored();
-  startup_phase_ = StartupPhase::open;
-  opened_at_ = loop_.now();
-  if (store_error_) log::info("leases: the journal can be read and written again");
-  store_error_.reset();
+  readiness_.open(loop_.now());
   if (gpus_.is_observe_only()) cancel_waiting();
   apply_effects(scheduler_.open(loop_.now()));
   observe_new_gpus();
@@ -182,41 +175,12 @@ void LeaseManager::open_if_ready() {
   poll_drains();
 }
 
-std::optional<Error> LeaseManager::grant_error() const {
-  if (store_error_) {
-    return Error{Errc::unavailable,
-                 fmt::format("leases cannot be granted or changed now, because the journal cannot "
-                             "be written: {}; held leases stay held",
-                             store_error_->text())};
-  }
-  if (startup_phase_ == StartupPhase::open) return std::nullopt;
-  // The leases are checked once the GPUs are listed.
-  if (startup_phase_ == StartupPhase::recovering && !gpus_.is_complete()) return claim_error();
-  return Error{
-      Errc::unavailable,
-      startup_phase_ == StartupPhase::idle
-          ? "the daemon is shutting down"
-          : "the leases from before the restart are still being checked; try again in a moment"};
-}
-
-// Stored leases may change before it is known which of their processes still live.
-std::optional<Error> LeaseManager::change_error() const {
-  return startup_phase_ == StartupPhase::recovering ? std::nullopt : grant_error();
-}
-
-std::optional<Error> LeaseManager::claim_error() const {
-  if (auto why = change_error()) return why;
-  if (gpus_.is_complete()) return std::nullopt;
-  return Error{Errc::unavailable,
-               "the GPUs are not known yet, or the driver is missing (run gpuyard doctor)"};
-}
-
 std::vector<std::string> LeaseManager::notes() const {
   std::vector<std::string> notes;
-  if (const auto why = grant_error(); why && startup_phase_ != StartupPhase::idle)
+  if (const auto why = readiness_.grant_error(); why && readiness_.phase() != Phase::idle)
     notes.push_back(why->text());
-  if (!store_error_) std::ranges::copy(store_.notes(), std::back_inserter(notes));
-  for (const auto& [ticket, id] : ids_by_ticket_) {
+  if (!readiness_.has_store_error()) std::ranges::copy(store_.notes(), std::back_inserter(notes));
+  for (const auto& [ticket, id] : live_.ids_by_ticket()) {
     const Lease* lease = find(id);
     if (!lease || lease->state != LeaseState::draining || !lease->drain_started_wall) continue;
     if (loop_.wall() - *lease->drain_started_wall < kLongDrainThreshold) continue;

@@ -26,22 +26,10 @@ Duration next_poll_delay(Duration draining) {
                                             : 4 * LeaseManager::kDrainPollInterval;
 }
 
-// Returns the processes that belong to the lease until they exit.
-std::vector<ProcessKey> lasting_processes(const Observation& observation,
-                                          const std::string& lease) {
-  std::vector<ProcessKey> some = observation.alive_by_lease.at(lease);
-  const auto others = observation.by_container.find(lease);
-  if (others == observation.by_container.end()) return some;
-  std::erase_if(some, [&](const ProcessKey& one) {
-    return std::ranges::find(others->second, one) != others->second.end();
-  });
-  return some;
-}
-
 }  // namespace
 
 void LeaseManager::schedule_tick(TimePoint when) {
-  if (startup_phase_ == StartupPhase::idle || (tick_at_ && *tick_at_ <= when)) return;
+  if (readiness_.phase() == LeaseReadiness::Phase::idle || (tick_at_ && *tick_at_ <= when)) return;
   tick_at_ = when;
   tick_timer_ = loop_.call_at(when, [this] { tick(); });
 }
@@ -49,17 +37,17 @@ void LeaseManager::schedule_tick(TimePoint when) {
 // The timer stops while there is no lease.
 void LeaseManager::tick() {
   tick_at_.reset();
-  if (startup_phase_ == StartupPhase::open) {
+  if (readiness_.is_open()) {
     std::vector<std::string> live;
-    live.reserve(ids_by_ticket_.size());
-    for (const auto& [ticket, id] : ids_by_ticket_) live.push_back(id);
+    live.reserve(live_.ids_by_ticket().size());
+    for (const auto& [ticket, id] : live_.ids_by_ticket()) live.push_back(id);
     for (const std::string& id : live) {
       if (const Lease* lease = store_.find_latest(id)) tick_lease(*lease);
     }
     apply_effects(scheduler_.advance(loop_.now()));
     store_.prune_ended();
   }
-  if (!ids_by_ticket_.empty()) schedule_tick(loop_.now() + kTickInterval);
+  if (!live_.ids_by_ticket().empty()) schedule_tick(loop_.now() + kTickInterval);
 }
 
 void LeaseManager::tick_lease(const Lease& lease) {
@@ -68,7 +56,8 @@ void LeaseManager::tick_lease(const Lease& lease) {
     if (lease.spec.wait_timeout && now - lease.requested_at >= *lease.spec.wait_timeout) {
       return end(lease, EndReason::gave_up, "its waiting time ran out");
     }
-    const auto away = clients_.away_since(lease.id, std::max(lease.requested_at, opened_at_));
+    const auto away =
+        clients_.away_since(lease.id, std::max(lease.requested_at, readiness_.opened_at()));
     if (away && now - *away >= kReconnectTimeout) {
       return end(lease, EndReason::unreachable, "its client disconnected");
     }
@@ -103,13 +92,11 @@ void LeaseManager::on_gpus(const std::vector<PoolGpu>& all) {
 // Observes GPUs that were not there when the others were observed.
 void LeaseManager::observe_new_gpus() {
   auto gpus = gpus_.unobserved();
-  if (startup_phase_ != StartupPhase::open || gpus.empty() ||
-      std::exchange(is_observing_new_gpus_, true))
-    return;
+  if (!readiness_.is_open() || gpus.empty() || std::exchange(is_observing_new_gpus_, true)) return;
   observer_.observe(
-      observed_leases(false), std::move(gpus), true,
-      lifetime_.guard([this, generation = generation_](const Observation& observation) {
-        if (generation_ != generation) return;
+      live_.observed_leases(false), std::move(gpus), true,
+      lifetime_.guard([this, generation = readiness_.generation()](const Observation& observation) {
+        if (readiness_.generation() != generation) return;
         is_observing_new_gpus_ = false;
         update_unleased(observation);
       }));
@@ -118,8 +105,8 @@ void LeaseManager::observe_new_gpus() {
 // Waiting claims may be able to use other GPUs than when they came.
 void LeaseManager::recompute_eligibility() {
   if (!gpus_.update_inventory()) return;
-  for (const auto& [ticket, id] : ids_by_ticket_) {
-    const Lease* lease = store_.find_latest(id);
+  for (const auto& [ticket, id] : live_.ids_by_ticket()) {
+    const Lease* lease = live_.find(ticket);
     if (lease) scheduler_.set_eligible(ticket, gpus_.eligible_gpus(lease->spec));
   }
 }
@@ -130,37 +117,17 @@ void LeaseManager::refresh(const DeviceId& gpu) {
   }
 }
 
-std::vector<ObservedLease> LeaseManager::observed_leases(bool draining_only) const {
-  std::vector<ObservedLease> all;
-  for (const auto& [ticket, id] : ids_by_ticket_) {
-    const Lease* lease = store_.find_latest(id);
-    if (!lease || lease->gpus.empty() || lease->state == LeaseState::ended) continue;
-    if (draining_only && lease->state != LeaseState::draining) continue;
-    std::set<ProcessKey> processes(lease->processes.begin(), lease->processes.end());
-    if (const auto known = alive_processes_.find(id); known != alive_processes_.end()) {
-      processes.insert(known->second.begin(), known->second.end());
-    }
-    all.push_back({id,
-                   lease->uid,
-                   lease->gpus,
-                   {processes.begin(), processes.end()},
-                   lease->spec.binding == Binding::detached || lease->spec.binding == Binding::job,
-                   !lease->pod.empty()});
-  }
-  return all;
-}
-
 void LeaseManager::on_processes() {
-  if (startup_phase_ != StartupPhase::open || std::exchange(is_observing_, true)) return;
+  if (!readiness_.is_open() || std::exchange(is_observing_, true)) return;
   observer_.observe(
-      observed_leases(false), gpus_.ids(), false,
-      lifetime_.guard([this, generation = generation_](const Observation& observation) {
-        if (generation_ != generation) return;
+      live_.observed_leases(false), gpus_.ids(), false,
+      lifetime_.guard([this, generation = readiness_.generation()](const Observation& observation) {
+        if (readiness_.generation() != generation) return;
         is_observing_ = false;
         for (const auto& [id, alive] : observation.alive_by_lease) {
           if (const Lease* lease = store_.find_latest(id);
               lease && lease->state == LeaseState::held) {
-            alive_processes_[id] = lasting_processes(observation, id);
+            live_.record_alive(id, observation);
           }
         }
         update_unleased(observation);
@@ -186,8 +153,8 @@ void LeaseManager::schedule_drain_poll(TimePoint when) {
 void LeaseManager::poll_drains() {
   drain_timer_.reset();
   repeat_drain_poll_ = is_polling_drains_;
-  if (startup_phase_ != StartupPhase::open || is_polling_drains_) return;
-  auto draining = observed_leases(true);
+  if (!readiness_.is_open() || is_polling_drains_) return;
+  auto draining = live_.observed_leases(true);
   if (draining.empty()) return;
   is_polling_drains_ = true;
   std::vector<DeviceId> gpus;
@@ -196,8 +163,8 @@ void LeaseManager::poll_drains() {
   }
   observer_.observe(
       std::move(draining), std::move(gpus), true,
-      lifetime_.guard([this, generation = generation_](const Observation& observation) {
-        if (generation_ == generation) on_drains_observed(observation);
+      lifetime_.guard([this, generation = readiness_.generation()](const Observation& observation) {
+        if (readiness_.generation() == generation) on_drains_observed(observation);
       }));
 }
 
@@ -213,7 +180,7 @@ void LeaseManager::on_drains_observed(const Observation& observation) {
 void LeaseManager::check_drain(const std::string& id, const Observation& observation) {
   const Lease* lease = store_.find_latest(id);
   if (!lease || lease->state != LeaseState::draining) return;
-  alive_processes_[id] = lasting_processes(observation, id);
+  live_.record_alive(id, observation);
   auto leftover = find_leftover(*lease, observation, gpus_);
   if (auto other_leftover = leftover || !drain_check_ ? std::nullopt : drain_check_(*lease)) {
     leftover = Leftover{*std::move(other_leftover)};
@@ -252,7 +219,7 @@ void LeaseManager::answer_signal(const std::string& id, const SignalPtr& signal,
   signal->timeout_timer.reset();
   const auto waiters = std::exchange(signal->waiters, {});
   if (waiters.empty()) return;
-  answer_when_committed(id, [waiters, failures, checked](const Result<Lease>& lease) {
+  store_.answer_when_committed(id, [waiters, failures, checked](const Result<Lease>& lease) {
     for (const OnSignal& on_signal : waiters) {
       if (!lease) {
         on_signal(lease.error());

@@ -4,6 +4,10 @@
 
 namespace gpuyard::lease {
 
+void refuse(Loop& loop, const Error& why, const OnLease& on_lease) {
+  loop.post([on_lease, why] { on_lease(why); });
+}
+
 bool LeaseStore::Batch::has_changes() const {
   return !transaction.events.empty() || !transaction.leases.empty() ||
          !transaction.cordoned.empty() || !transaction.uncordoned.empty() ||
@@ -101,10 +105,24 @@ void LeaseStore::when_committed(OnDone on_done) {
   schedule_save();
 }
 
+void LeaseStore::answer_when_committed(const std::string& id, const OnLease& on_lease) {
+  when_committed([this, id, on_lease](const Result<void>& committed) {
+    if (!committed) return on_lease(Error(committed.error()).in("the journal of leases"));
+    const Lease* lease = find_committed(id);
+    if (!lease) return on_lease(unknown_lease_error(id));
+    on_lease(*lease);
+  });
+}
+
 std::vector<const Lease*> LeaseStore::leases_with_gpus() const {
   std::vector<const Lease*> leases;
   for (const std::string& id : ids_with_gpus_) leases.push_back(&committed_.find(id)->second);
   return leases;
+}
+
+const Lease* LeaseStore::find_committed(std::string_view id) const {
+  const auto found = committed_.find(id);
+  return found == committed_.end() ? nullptr : &found->second;
 }
 
 const Lease* LeaseStore::find_latest(std::string_view id) const {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,10 @@
 #include "core/lease/lease_storage.h"
 
 namespace gpuyard::lease {
+
+using OnLease = std::function<void(Result<Lease>)>;
+// Answers with an error, in a later turn of the loop.
+void refuse(Loop&, const Error&, const OnLease&);
 
 class LeaseStore {
  public:
@@ -57,9 +62,12 @@ class LeaseStore {
   void stage_uncordon(const DeviceId&, const std::string& by);
   // Calls back when all transactions so far are on the disk, or are lost; never inside the call.
   void when_committed(OnDone);
+  // The same, with the lease as it is then on the disk.
+  void answer_when_committed(const std::string& id, const OnLease&);
 
   // Leases as they are on the disk.
   const std::map<std::string, Lease, std::less<>>& committed() const { return committed_; }
+  const Lease* find_committed(std::string_view id) const;
   // Returns the lease as it is decided, perhaps not committed yet.
   const Lease* find_latest(std::string_view id) const;
   // Returns the leases on the disk that have GPUs, held or draining.

@@ -48,6 +48,22 @@ Result<void> QuotaTracker::check_queue_quota(const Caller& caller, std::size_t w
                .hint = "gpuyard queue"};
 }
 
+bool QuotaTracker::exceeds_gpu_limit(const Scheduler& scheduler, std::uint32_t uid,
+                                     std::size_t more) const {
+  const unsigned max_gpus = policy_.fairness.max_gpus_per_owner;
+  if (max_gpus == 0) return false;
+  std::size_t held = more;
+  for (const auto& [ticket, claim] : scheduler.live_claims()) {
+    if (claim.request.owner == quota_owner(uid)) held += claim.gpus.count();
+  }
+  return held > max_gpus;
+}
+
+std::string QuotaTracker::gpu_limit_text() const {
+  const unsigned max_gpus = policy_.fairness.max_gpus_per_owner;
+  return fmt::format("the limit is {} GPU{} per user", max_gpus, max_gpus == 1 ? "" : "s");
+}
+
 Result<void> QuotaTracker::check_claim_rate(const Caller& caller, TimePoint now) {
   return check_rate(caller, claim_limiter_, "claims", now);
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "base/clock.h"
@@ -34,6 +35,11 @@ class QuotaTracker {
   void clear_waiting() { waiting_claims_.clear(); }
   // Whether one more claim may wait; `waiting`: the claims of all users.
   Result<void> check_queue_quota(const Caller&, std::size_t waiting) const;
+
+  // Whether the user would hold too many GPUs with `more` of them.
+  bool exceeds_gpu_limit(const Scheduler&, std::uint32_t uid, std::size_t more) const;
+  // "the limit is 2 GPUs per user"
+  std::string gpu_limit_text() const;
 
   // Each counts a call whose rate in a minute is limited.
   Result<void> check_claim_rate(const Caller&, TimePoint now);
