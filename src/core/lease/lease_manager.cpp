@@ -1,6 +1,6 @@
 // Claims: how they are made, decided and answered. See also lease_manager_changes.cpp for requests
-// about existing leases, lease_manager_restore.cpp for restoring them, lease_manager_time.cpp for
-// changes without a request, and lease_manager_jobs.cpp for the jobs of an external allocator.
+// about existing leases, lease_manager_restore.cpp for restoring them, and lease_manager_jobs.cpp
+// for the jobs of an external allocator.
 #include "core/lease/lease_manager.h"
 
 #include <algorithm>
@@ -14,34 +14,24 @@
 #include "core/lease/placement.h"
 
 namespace gpuyard::lease {
-namespace {
-
-Fairness enable_draining(Fairness fairness) {
-  fairness.drains = true;
-  return fairness;
-}
-
-}  // namespace
 
 LeaseManager::LeaseManager(Loop& loop, ProcessObserver& observer, LeaseStorage& storage,
                            LeasePolicy policy, std::string boot_id)
-    : loop_(loop),
-      observer_(observer),
-      policy_(std::move(policy)),
-      boot_id_(std::move(boot_id)),
-      quotas_(policy_),
-      scheduler_(enable_draining(policy_.fairness)),
-      gpus_(scheduler_),
-      store_(loop, storage, [this](std::uint32_t uid) { return quota_owner(uid); },
-             {[this](const Lease& now, LeaseState before) { notify(now, before); },
-              [this](const Error& why) { on_store_failed(why); }}),
-      holders_(loop, observer, std::min(policy_.max_waiting_claims, kMaxKnownProcesses),
-               [this](const std::string& id, const ProcessKey& process) { on_gone(id, process); }),
-      clients_(loop),
-      live_(store_),
-      readiness_(gpus_) {
-  scheduler_.close();
-  if (policy_.mode == GrantMode::observe) gpus_.observe_only(Allocator::slurm);
+    : parts_(loop, observer, storage, std::move(policy),
+             {[this](const Lease& now, LeaseState before) { transitions_.notify(now, before); },
+              [this](const Error& why) { on_store_failed(why); }},
+             [this](const std::string& id, const ProcessKey& process) {
+               transitions_.on_gone(id, process);
+             }),
+      transitions_(parts_, std::move(boot_id), drains_),
+      updater_(parts_, transitions_),
+      drains_(parts_, transitions_, updater_) {}
+
+void LeaseManager::on_gpus(const std::vector<PoolGpu>& all) {
+  const bool first = !gpus_.is_complete();
+  updater_.update_gpus(all);
+  if (first) open_if_ready();
+  updater_.observe_new_gpus();
 }
 
 void LeaseManager::claim(const Caller& caller, std::string id, const LeaseSpec& spec,
@@ -83,16 +73,11 @@ void LeaseManager::enqueue_claim(const Caller& caller, const std::optional<Proce
   if (auto allowed = quotas_.check_claim_rate(caller, loop_.now()); !allowed) {
     return refuse(loop_, allowed.error(), on_lease);
   }
-  const GpuRequest request = gpu_request_of(caller.uid, spec);
+  const GpuRequest request = transitions_.gpu_request_of(caller.uid, spec);
   if (auto possible = scheduler_.check_satisfiable(request); !possible)
     return refuse(loop_, possible.error(), on_lease);
-  Lease lease;
-  lease.id = id;
-  lease.uid = caller.uid;
+  Lease lease = transitions_.make_lease(id, caller.uid);
   lease.spec = spec;
-  lease.boot_id = boot_id_;
-  lease.requested_at = loop_.now();
-  lease.requested_wall = loop_.wall();
   if (holder) lease.processes.push_back(holder->key);
   if (spec.wait_timeout == Duration::zero())
     return claim_immediately(caller, holder, lease, request, on_lease);
@@ -100,16 +85,7 @@ void LeaseManager::enqueue_claim(const Caller& caller, const std::optional<Proce
       !allowed) {
     return refuse(loop_, allowed.error(), on_lease);
   }
-
-  Effects effects;
-  lease.ticket = scheduler_.claim(request, loop_.now(), effects);
-  live_.add(lease);
-  quotas_.add_waiting(caller.uid);
-  store_.stage(lease, "asked", caller.name());
-  store_.stage_counters(scheduler_.last_ticket(), scheduler_.last_fence());
-  if (holder) holders_.bind(id, *holder);
-  apply_effects(effects);
-  schedule_tick(loop_.now() + std::min(spec.wait_timeout.value_or(kTickInterval), kTickInterval));
+  transitions_.enqueue(lease, request, holder, caller.name());
   store_.answer_when_committed(id, on_lease);
 }
 
@@ -126,11 +102,7 @@ void LeaseManager::claim_immediately(const Caller& caller,
     return;
   }
   lease.ticket = *ticket;
-  live_.add(lease);
-  quotas_.add_waiting(caller.uid);
-  store_.stage(lease, "asked", caller.name());
-  if (holder) holders_.bind(lease.id, *holder);
-  grant(*scheduler_.find(*ticket));
+  transitions_.grant_at_once(lease, "asked", caller.name(), holder);
   store_.answer_when_committed(lease.id, on_lease);
 }
 
@@ -138,7 +110,7 @@ Result<Offer> LeaseManager::offer(std::uint32_t uid, const LeaseSpec& spec) cons
   if (const auto why = readiness_.grant_error()) return *why;
   if (const auto why = readiness_.observe_only_error(spec.gpus))
     return Offer{.reason = why->text()};
-  const GpuRequest request = gpu_request_of(uid, spec);
+  const GpuRequest request = transitions_.gpu_request_of(uid, spec);
   GpuRequest single_request = request;
   single_request.count = 1;
   const GpuSet any = scheduler_.available_gpus(single_request);
@@ -173,95 +145,6 @@ void LeaseManager::answer_repeated_claim(const Caller& caller, const Lease& know
   store_.answer_when_committed(known.id, on_lease);
 }
 
-GpuRequest LeaseManager::gpu_request_of(std::uint32_t uid, const LeaseSpec& spec) const {
-  GpuRequest request;
-  request.owner = quota_owner(uid);
-  request.count = spec.gpus;
-  request.eligible = gpus_.eligible_gpus(spec);
-  request.min_free_bytes = spec.min_free_bytes;
-  request.max_hold_time = spec.max_hold_time;
-  return request;
-}
-
-void LeaseManager::apply_effects(const Effects& effects) {
-  for (const Ticket ticket : effects.granted) grant(*scheduler_.find(ticket));
-  for (const Ticket ticket : effects.overtaken) {
-    const Lease* found = live_.find(ticket);
-    const Claim* claim = scheduler_.find(ticket);
-    if (!found || !claim) continue;
-    Lease lease = *found;
-    lease.overtakes = claim->overtakes;
-    store_.stage_without_event(lease);
-  }
-  for (const Ticket ticket : effects.overdue) mark_overdue(ticket);
-}
-
-void LeaseManager::grant(const Claim& claim) {
-  Lease lease = *live_.find(claim.ticket);
-  lease.state = LeaseState::held;
-  lease.fence = claim.fence;
-  lease.gpus = gpus_.ids_of(claim.gpus);
-  lease.granted_at = loop_.now();
-  lease.granted_wall = loop_.wall();
-  if (lease.spec.binding == Binding::detached) lease.expires_at = loop_.now() + lease.spec.ttl;
-  quotas_.remove_waiting(lease.uid);
-  store_.stage(lease, "granted");
-  store_.stage_counters(scheduler_.last_ticket(), scheduler_.last_fence());
-  schedule_tick(loop_.now() + kTickInterval);
-}
-
-void LeaseManager::mark_overdue(Ticket ticket) {
-  Lease lease = *live_.find(ticket);
-  lease.overdue = true;
-  log::warning("lease {} of UID {} is held longer than announced", lease.id, lease.uid);
-  if (policy_.end_overdue)
-    return begin_drain(lease, EndReason::expired, "its maximum time has passed");
-  store_.stage(lease, "overdue");
-}
-
-void LeaseManager::begin_drain(Lease lease, EndReason end_reason, const std::string& by,
-                               const std::string& detail) {
-  apply_effects(scheduler_.release(lease.ticket, loop_.now()));
-  lease.state = LeaseState::draining;
-  lease.end_reason = end_reason;
-  lease.drain_started_wall = loop_.wall();
-  lease.detail = detail;
-  store_.stage(lease, "draining", by);
-  draining_since_ = loop_.now();
-  schedule_drain_poll(loop_.now() + kFirstDrainPollDelay);
-}
-
-void LeaseManager::end(Lease lease, EndReason end_reason, const std::string& by,
-                       const std::string& detail) {
-  const bool waited = lease.state == LeaseState::waiting;
-  lease.state = LeaseState::ended;
-  lease.end_reason = end_reason;
-  lease.detail = detail;
-  lease.ended_wall = loop_.wall();
-  store_.stage(lease, "ended", by);
-  holders_.release(lease.id, lease.processes);
-  clients_.remove(lease.id);
-  drop_signals(lease.id, true);
-  with_leftover_.erase(lease.id);
-  live_.remove(lease);
-  if (waited) quotas_.remove_waiting(lease.uid);
-  for (const DeviceId& gpu : lease.gpus) gpus_.mark_freed(gpu, loop_.now());
-  apply_effects(waited ? scheduler_.cancel(lease.ticket, loop_.now())
-                       : scheduler_.finish_drain(lease.ticket, loop_.now()));
-}
-
-// While it is not known what the disk holds, nothing is written; afterwards rebind() finds out
-// again that the process is gone.
-void LeaseManager::on_gone(const std::string& id, const ProcessKey& process) {
-  if (readiness_.phase() == LeaseReadiness::Phase::loading) return;
-  const Lease* found = store_.find_latest(id);
-  if (!found || found->spec.binding == Binding::detached) return;
-  if (found->processes.empty() || found->processes.front() != process) return;
-  const std::string by = fmt::format("PID {} exited", process.pid);
-  if (found->state == LeaseState::waiting) end(*found, EndReason::exited, by);
-  if (found->state == LeaseState::held) begin_drain(*found, EndReason::exited, by);
-}
-
 Subscription LeaseManager::mark_present(const std::string& id, PresenceKind kind) {
   const Lease* lease = store_.find_latest(id);
   if (!lease || lease->state == LeaseState::ended) return {};
@@ -271,12 +154,6 @@ Subscription LeaseManager::mark_present(const std::string& id, PresenceKind kind
 Subscription LeaseManager::subscribe(const std::string& id,
                                      std::function<void(const Lease&)> on_change) {
   return clients_.subscribe(id, std::move(on_change));
-}
-
-void LeaseManager::notify(const Lease& now, LeaseState before) {
-  if (now.state == LeaseState::held && before == LeaseState::waiting) clients_.record_grant(now);
-  if (on_change_) on_change_(now, before);
-  clients_.notify(now);
 }
 
 const Lease* LeaseManager::find(std::string_view id) const {

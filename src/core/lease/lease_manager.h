@@ -14,33 +14,6 @@
 // often they come; how many GPUs one user may hold, Scheduler knows. LeaseManager knows no driver,
 // /proc or SQL: it uses ProcessObserver and LeaseStorage.
 //
-// The states of a lease, and the function that makes each arrow:
-//
-//   enqueue_claim()      claim_immediately(), complete_adoption(), begin_job()
-//         |                      |  in one turn
-//         v                      v
-//   +---------+              +---------+                 +----------+
-//   | waiting |-- grant() -->|  held   |- begin_drain() >| draining |
-//   +---------+              +---------+                 +----------+
-//         |                                                    |
-//       end()                +---------+                     end()
-//         +----------------->|  ended  |<--------------------+
-//                            +---------+
-//
-//   grant()        apply_effects(): the scheduler decides it. The three functions at the top grant
-//   a
-//                  lease in the turn in which they stage it; claim_immediately() without a free GPU
-//                  returns an ended one that is never stored
-//   begin_drain()  release(), on_gone(), begin_job(), mark_overdue(), and tick_lease(): its time or
-//                  its client's time has passed
-//   end()          of a waiting lease: release(), on_gone(), cancel_waiting(), tick_lease()
-//                  of a draining lease: check_drain(), force(), begin_job()
-//   restore()      ends a lease of an earlier boot in any state
-//
-// Each arrow is staged in LeaseStore; clients are notified of it once it is committed. If the
-// commit fails, it never happened: on_store_failed() drops what is staged, and load() reads what
-// was stored.
-//
 // Thread: io.
 #pragma once
 
@@ -55,17 +28,10 @@
 
 #include "base/lifetime.h"
 #include "base/loop.h"
-#include "core/lease/client_tracker.h"
-#include "core/lease/gpu_pool.h"
-#include "core/lease/holder_monitor.h"
-#include "core/lease/lease_policy.h"
-#include "core/lease/lease_readiness.h"
-#include "core/lease/lease_storage.h"
-#include "core/lease/lease_store.h"
-#include "core/lease/live_leases.h"
-#include "core/lease/process_observer.h"
-#include "core/lease/quota_tracker.h"
-#include "core/lease/scheduler.h"
+#include "core/lease/drain_monitor.h"
+#include "core/lease/lease_parts.h"
+#include "core/lease/lease_transitions.h"
+#include "core/lease/pool_updater.h"
 
 namespace gpuyard::lease {
 
@@ -73,13 +39,6 @@ struct ReleaseOptions {
   std::optional<Fence> fence = {};
   bool force = false;  // for administrators
   std::string reason = {};
-};
-
-// The result of a signal to the processes of a lease.
-struct SignalResult {
-  Lease lease;                               // as it is afterwards
-  std::vector<SignalFailure> failures = {};  // the processes that run and did not get it
-  bool checked = true;                       // false: the processes could not be observed in time
 };
 
 // The GPUs that a claim without waiting would get now.
@@ -99,22 +58,14 @@ class LeaseManager {
  public:
   using OnLease = lease::OnLease;
   using OnDone = LeaseStore::OnDone;
-  using OnSignal = std::function<void(Result<SignalResult>)>;
+  using OnSignal = DrainMonitor::OnSignal;
 
-  // A waiting claim whose client has been away for this long ends (EndReason::unreachable), and so
-  // does a grant that its client has not acknowledged.
-  static constexpr Duration kReconnectTimeout = std::chrono::seconds(30);
-  // The stream of a held lease may be away for this long while its process lives.
-  static constexpr Duration kStreamGrace = std::chrono::seconds(5);
-  // A lease that begins to drain is checked for leftovers after this time, together with all that
-  // begin to drain meanwhile. So the answer to a release does not share the processor with the
-  // search for processes, unless the disk takes longer.
-  static constexpr Duration kFirstDrainPollDelay = std::chrono::milliseconds(5);
-  // Then draining leases are checked at this interval; 5 s after the last has begun to drain, at
-  // four times of it.
-  static constexpr Duration kDrainPollInterval = std::chrono::milliseconds(250);
-  // Leases are checked for times that have passed at this interval.
-  static constexpr Duration kTickInterval = std::chrono::seconds(1);
+  // See LeaseTransitions and DrainMonitor.
+  static constexpr Duration kReconnectTimeout = LeaseTransitions::kReconnectTimeout;
+  static constexpr Duration kStreamGrace = LeaseTransitions::kStreamGrace;
+  static constexpr Duration kFirstDrainPollDelay = DrainMonitor::kFirstPollDelay;
+  static constexpr Duration kDrainPollInterval = DrainMonitor::kPollInterval;
+  static constexpr Duration kSignalTimeout = DrainMonitor::kSignalTimeout;
   // The stored state is read again this long after a disk error.
   static constexpr Duration kLoadRetryDelay = std::chrono::seconds(2);
   // Restored leases are observed again this long after a failed observation.
@@ -123,10 +74,7 @@ class LeaseManager {
   static constexpr Duration kMinTimeAfterRestart = std::chrono::seconds(60);
   // A lease that drains for longer than this is shown in notes().
   static constexpr Duration kLongDrainThreshold = std::chrono::seconds(30);
-  // A signal is answered without an observation of the processes after this time.
-  static constexpr Duration kSignalTimeout = std::chrono::seconds(1);
   static constexpr Duration kMinRenewal = std::chrono::seconds(1);  // less changes nothing
-  static constexpr std::size_t kMaxKnownProcesses = 4096;  // processes that have or had a lease
 
   // The loop, the observer and the storage outlive the manager.
   LeaseManager(Loop&, ProcessObserver&, LeaseStorage&, LeasePolicy, std::string boot_id);
@@ -141,7 +89,7 @@ class LeaseManager {
   // Accepts all present GPUs, at each reading.
   void on_gpus(const std::vector<PoolGpu>&);
   // Called when there are new lists of processes.
-  void on_processes();
+  void on_processes() { updater_.on_processes(); }
 
   // Each answers once the change is on the disk, never inside the call. Errors: invalid, not_found,
   // denied, conflict (another body under that id, a stale fence), busy (the queue is full),
@@ -168,7 +116,7 @@ class LeaseManager {
   const Lease* find_job(std::string_view name) const;
   // Whether the lease drains because of a process or memory that was seen; if not, it may be
   // unknown what is left.
-  bool has_leftover(std::string_view id) const { return with_leftover_.contains(id); }
+  bool has_leftover(std::string_view id) const { return drains_.has_leftover(id); }
   // The allocator has reported: it has the GPUs from now on, unless the policy sets the mode. Of
   // several allocators, messages name the last one.
   void accept_report(Allocator);
@@ -190,19 +138,19 @@ class LeaseManager {
   // Sets the one callback for every change of any lease once it is on the disk, with its former
   // state.
   void set_on_change(std::function<void(const Lease& now, LeaseState before)> callback) {
-    on_change_ = std::move(callback);
+    transitions_.set_on_change(std::move(callback));
   }
 
   // Sets the one check that is called for a draining lease once its processes are gone and their
   // memory is free. It returns what else is left; nothing: the GPUs go to another lease.
   void set_drain_check(std::function<std::optional<std::string>(const Lease&)> check) {
-    drain_check_ = std::move(check);
+    drains_.set_check(std::move(check));
   }
 
   // Sets the one callback for each unleased process that is found on a GPU.
   void set_on_unleased_process(
       std::function<void(const DeviceId&, const ObservedProcess&)> callback) {
-    on_unleased_process_ = std::move(callback);
+    updater_.set_on_unleased_process(std::move(callback));
   }
 
   // Leases as they are on the disk: all that are not pruned yet.
@@ -257,20 +205,12 @@ class LeaseManager {
   void load();
   void on_loaded(Result<SavedLeases>);
   void restore(const Lease&);
-  void restore_in_scheduler(const Lease&);
   void rebind(const std::string& id, const ProcessKey&);
   void retry_rebind();
   void observe_restored();
   void on_restored_observed(const Observation&);
   void open_if_ready();
   void on_store_failed(const Error&);
-
-  // Decisions of the scheduler.
-  void apply_effects(const Effects&);
-  void grant(const Claim&);
-  void mark_overdue(Ticket);
-  void refresh(const DeviceId&);
-  void recompute_eligibility();
 
   // The steps of one lease.
   void enqueue_claim(const Caller&, const std::optional<ProcessIdentity>& holder,
@@ -282,39 +222,11 @@ class LeaseManager {
   void complete_adoption(const PendingAdoption&, const Observation&);
   ProcessTree tree_of(const PendingAdoption&, const Observation&) const;
   std::optional<Error> check_adoptable(const PendingAdoption&, const ProcessTree&) const;
-  void force(const Caller&, const Lease&, const std::string& reason, const OnLease&);
-  void begin_drain(Lease, EndReason, const std::string& by, const std::string& detail = {});
-  void end(Lease, EndReason, const std::string& by, const std::string& detail = {});
-  void on_gone(const std::string& id, const ProcessKey&);
   Result<Lease> find_owned(const Caller&, const std::string& id, std::optional<Fence>) const;
-  GpuRequest gpu_request_of(std::uint32_t uid, const LeaseSpec&) const;
   void observe_only(Allocator);
   void cancel_waiting();
   std::string new_job_id(const std::string& name) const;
-  void notify(const Lease& now, LeaseState before);
 
-  // Changes without a call: time, processes, GPUs.
-  void schedule_tick(TimePoint);
-  void tick();
-  void tick_lease(const Lease&);
-  void schedule_drain_poll(TimePoint);
-  void poll_drains();
-  void on_drains_observed(const Observation&);
-  void check_drain(const std::string& id, const Observation&);
-  void observe_new_gpus();
-  void update_unleased(const Observation&);
-
-  struct Signal {
-    int number = 0;
-    std::optional<std::uint32_t> only_uid = {};  // a user; empty: an administrator sends it
-    std::vector<OnSignal> waiters = {};
-    Subscription timeout_timer = {};
-  };
-  using SignalPtr = std::shared_ptr<Signal>;
-  void send_signals(const Lease&, const Observation&);
-  void answer_signal(const std::string& id, const SignalPtr&,
-                     const std::vector<SignalFailure>& failures, bool checked);
-  void drop_signals(const std::string& id, bool checked);
   // The state of restored leases that must be known before anything is granted.
   struct Recovery {
     std::size_t pending_rebinds = 0;  // processes
@@ -324,39 +236,26 @@ class LeaseManager {
     Subscription timer = {};
   };
 
-  Loop& loop_;
-  ProcessObserver& observer_;
-  const LeasePolicy policy_;
-  const std::string boot_id_;
-  QuotaTracker quotas_;
-  Scheduler scheduler_;
-  GpuPool gpus_;
-  LeaseStore store_;
-  HolderMonitor holders_;
-  ClientTracker clients_;
-  LiveLeases live_;
-  LeaseReadiness readiness_;
-  std::function<void(const Lease&, LeaseState)> on_change_;
-  std::function<std::optional<std::string>(const Lease&)> drain_check_;
-  std::function<void(const DeviceId&, const ObservedProcess&)> on_unleased_process_;
+  LeaseParts parts_;
+  LeaseTransitions transitions_;
+  PoolUpdater updater_;
+  DrainMonitor drains_;
+
+  Loop& loop_ = parts_.loop;
+  ProcessObserver& observer_ = parts_.observer;
+  const LeasePolicy& policy_ = parts_.policy;
+  QuotaTracker& quotas_ = parts_.quotas;
+  Scheduler& scheduler_ = parts_.scheduler;
+  GpuPool& gpus_ = parts_.gpus;
+  LeaseStore& store_ = parts_.store;
+  HolderMonitor& holders_ = parts_.holders;
+  ClientTracker& clients_ = parts_.clients;
+  LiveLeases& live_ = parts_.live;
+  LeaseReadiness& readiness_ = parts_.readiness;
 
   Recovery recovery_;
-
-  // One observation of each kind at a time.
-  bool is_observing_ = false;
-  bool is_observing_new_gpus_ = false;
   bool is_observing_adoptions_ = false;
-  bool is_polling_drains_ = false;
-  bool repeat_drain_poll_ = false;                  // the poll under way may not cover all leases
   std::vector<PendingAdoption> pending_adoptions_;  // callers whose GPUs the next observation finds
-  std::set<std::string, std::less<>> with_leftover_;       // see has_leftover()
-  std::map<std::string, std::vector<SignalPtr>> signals_;  // to be sent to draining leases
-  TimePoint draining_since_{};  // when the last lease began to drain, or the daemon to poll
-
-  std::optional<TimePoint> tick_at_;
-  Subscription tick_timer_;
-  TimePoint drain_poll_at_{};
-  Subscription drain_timer_;
   Subscription load_timer_;
   Lifetime lifetime_;
 };

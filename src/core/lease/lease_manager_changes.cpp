@@ -54,13 +54,14 @@ void LeaseManager::release(const Caller& caller, const std::string& id,
   const bool others = lease.uid != caller.uid && lease.spec.binding != Binding::job;
   const EndReason end_reason = options.force || others ? EndReason::forced : EndReason::released;
   if (lease.state == LeaseState::waiting) {
-    end(lease, others ? EndReason::forced : EndReason::cancelled, caller.name(), options.reason);
+    transitions_.end(lease, others ? EndReason::forced : EndReason::cancelled, caller.name(),
+                     options.reason);
   } else if (lease.state == LeaseState::held) {
-    begin_drain(lease, end_reason, caller.name(), options.reason);
+    transitions_.begin_drain(lease, end_reason, caller.name(), options.reason);
   } else if (lease.state == LeaseState::draining && options.force) {
-    return force(caller, lease, options.reason, on_lease);
+    return drains_.force(caller, lease, options.reason, on_lease);
   } else if (lease.state == LeaseState::draining) {
-    poll_drains();
+    drains_.poll();
   }
   store_.answer_when_committed(id, on_lease);
 }
@@ -75,43 +76,8 @@ void LeaseManager::signal(const Caller& caller, const std::string& id, int numbe
       on_signal(SignalResult{*lease});
     });
   }
-  const auto only_uid = caller.admin ? std::nullopt : std::optional(owned->uid);
-  auto& signals = signals_[id];
-  auto same = std::ranges::find_if(signals, [&](const SignalPtr& one) {
-    return one->number == number && one->only_uid == only_uid;
-  });
-  if (same == signals.end()) {
-    same = signals.insert(signals.end(), std::make_shared<Signal>(Signal{number, only_uid}));
-  }
-  const SignalPtr& signal = *same;
-  signal->waiters.push_back(on_signal);
-  if (signal->waiters.size() == 1) {
-    signal->timeout_timer =
-        loop_.call_after(kSignalTimeout, [this, id, weak = std::weak_ptr(signal)] {
-          if (const auto late = weak.lock()) answer_signal(id, late, {}, false);
-        });
-  }
-  poll_drains();
-}
-
-// A process that still uses the GPUs is unleased from now on. It has to be known before the GPUs
-// are granted again.
-void LeaseManager::force(const Caller& caller, const Lease& lease, const std::string& reason,
-                         const OnLease& on_lease) {
-  log::warning("lease {} ended by {} while still draining ({}): {}", lease.id, caller.name(),
-               lease.detail, reason);
-  observer_.observe({}, lease.gpus, true,
-                    lifetime_.guard([this, caller, id = lease.id, reason,
-                                     on_lease](const Observation& observation) {
-                      if (auto why = readiness_.change_error())
-                        return refuse(loop_, *why, on_lease);
-                      update_unleased(observation);
-                      const Lease* still = store_.find_latest(id);
-                      if (still && still->state == LeaseState::draining) {
-                        end(*still, EndReason::forced, caller.name(), reason);
-                      }
-                      store_.answer_when_committed(id, on_lease);
-                    }));
+  drains_.signal(*owned, number, caller.admin ? std::nullopt : std::optional(owned->uid),
+                 on_signal);
 }
 
 void LeaseManager::renew(const Caller& caller, const std::string& id, Duration ttl,
@@ -303,15 +269,10 @@ void LeaseManager::complete_adoption(const PendingAdoption& adoption,
                      process.key.pid, foreign.empty() ? "" : "; ", foreign)},
         on_lease);
   }
-  Lease lease;
-  lease.id = id;
-  lease.uid = process.uid;
+  Lease lease = transitions_.make_lease(id, process.uid);
   lease.spec.gpus = static_cast<unsigned>(tree.gpus.count());
   lease.spec.note = note.empty() ? process.command : note;
   lease.ticket = *ticket;
-  lease.boot_id = boot_id_;
-  lease.requested_at = loop_.now();
-  lease.requested_wall = loop_.wall();
   lease.processes.push_back(process.key);
   std::string member_text;
   for (const auto& [gpu, processes] : tree.own) {
@@ -323,18 +284,14 @@ void LeaseManager::complete_adoption(const PendingAdoption& adoption,
     }
   }
   if (!foreign.empty()) lease.detail = "not adopted: " + foreign;
-  live_.add(lease);
-  quotas_.add_waiting(lease.uid);
-  store_.stage(lease,
-               fmt::format("adopts PID {}{}{}{}", process.key.pid, member_text,
-                           foreign.empty() ? "" : "; not adopted: ", foreign),
-               caller.name());
-  holders_.bind(lease.id, process);
-  grant(*scheduler_.find(*ticket));
+  transitions_.grant_at_once(lease,
+                             fmt::format("adopts PID {}{}{}{}", process.key.pid, member_text,
+                                         foreign.empty() ? "" : "; not adopted: ", foreign),
+                             caller.name(), process);
   // The lease belongs to its process, even if no client acknowledges the grant.
   store_.when_committed(
       [this, its = lease.id](const Result<void>&) { clients_.acknowledge_grant(its); });
-  update_unleased(observation);
+  updater_.update_unleased(observation);
   store_.answer_when_committed(lease.id, on_lease);
 }
 
@@ -345,7 +302,7 @@ void LeaseManager::cordon(const Caller& caller, const std::vector<DeviceId>& gpu
     const Cordon cordon{gpu, caller.name(), reason, loop_.wall()};
     gpus_.cordon(cordon);
     store_.stage_cordon(cordon);
-    refresh(gpu);
+    transitions_.refresh(gpu);
   }
   store_.when_committed(on_done);
 }
@@ -358,7 +315,7 @@ void LeaseManager::uncordon(const Caller& caller, const std::vector<DeviceId>& g
     const auto lifted = gpus_.uncordon(gpu, caller.name(), loop_.wall());
     store_.stage_uncordon(gpu, caller.name());
     if (lifted) store_.stage_cordon_without_event(*lifted);
-    refresh(gpu);
+    transitions_.refresh(gpu);
   }
   store_.when_committed(on_done);
 }
@@ -375,7 +332,7 @@ void LeaseManager::override_withholding(const Caller& caller, const std::vector<
     gpus_.override_withholding(gpu, withheld->first);
     store_.stage_gpu_event(
         gpu, fmt::format("leased by override ({}): {}", withheld->second, reason), caller.name());
-    refresh(gpu);
+    transitions_.refresh(gpu);
   }
   store_.when_committed(on_done);
 }

@@ -24,7 +24,7 @@ void LeaseManager::observe_only(Allocator allocator) {
               words_of(allocator).name);
     cancel_waiting();
   }
-  for (const DeviceId& gpu : gpus_.ids()) refresh(gpu);
+  for (const DeviceId& gpu : gpus_.ids()) transitions_.refresh(gpu);
 }
 
 // Ended jobs are pruned, because a stored job makes the next start observe only.
@@ -52,8 +52,8 @@ void LeaseManager::stop_observing(const OnDone& on_done) {
   if (gpus_.is_observe_only()) {
     gpus_.stop_observing();
     log::info("leases: gpuyard leases the GPUs of this machine again");
-    for (const DeviceId& gpu : gpus_.ids()) refresh(gpu);
-    observe_new_gpus();
+    for (const DeviceId& gpu : gpus_.ids()) transitions_.refresh(gpu);
+    updater_.observe_new_gpus();
   }
   // The end of the last job must be on the disk first.
   store_.when_committed(lifetime_.guard([this, on_done](const Result<void>& committed) {
@@ -68,8 +68,9 @@ void LeaseManager::cancel_waiting() {
   for (const auto& [ticket, claim] : scheduler_.waiting_claims())
     waiting.push_back(live_.ids_by_ticket().at(ticket));
   for (const std::string& id : waiting) {
-    end(*store_.find_latest(id), EndReason::cancelled,
-        std::string(words_of(*gpus_.allocator()).name), readiness_.observe_only_error()->text());
+    transitions_.end(*store_.find_latest(id), EndReason::cancelled,
+                     std::string(words_of(*gpus_.allocator()).name),
+                     readiness_.observe_only_error()->text());
   }
 }
 
@@ -116,30 +117,23 @@ void LeaseManager::begin_job(const Caller& caller, const ExternalJob& job,
   for (const std::string& id : superseded) {
     const std::string detail = fmt::format("its GPUs now belong to {}", job.name);
     if (store_.find_latest(id)->state == LeaseState::held) {
-      begin_drain(*store_.find_latest(id), EndReason::taken_over, caller.name(), detail);
+      transitions_.begin_drain(*store_.find_latest(id), EndReason::taken_over, caller.name(),
+                               detail);
     }
-    end(*store_.find_latest(id), EndReason::taken_over, caller.name(), detail);
+    transitions_.end(*store_.find_latest(id), EndReason::taken_over, caller.name(), detail);
   }
   const auto ticket = scheduler_.adopt(quota_owner(job.uid), wanted, loop_.now());
   if (!ticket)
     return refuse(loop_, {Errc::conflict, "one of the GPUs was leased to another user first"},
                   on_lease);
-  Lease lease;
-  lease.id = new_job_id(job.name);
-  lease.uid = job.uid;
+  Lease lease = transitions_.make_lease(new_job_id(job.name), job.uid);
   lease.spec.binding = Binding::job;
   lease.spec.gpus = static_cast<unsigned>(wanted.count());
   lease.spec.allowed_gpus = gpus_.ids_of(wanted);
   lease.spec.note = job.note;
   if (job.allocator == Allocator::kubernetes) lease.pod = job.name;
   lease.ticket = *ticket;
-  lease.boot_id = boot_id_;
-  lease.requested_at = loop_.now();
-  lease.requested_wall = loop_.wall();
-  live_.add(lease);
-  quotas_.add_waiting(lease.uid);
-  store_.stage(lease, "begins " + job.name, caller.name());
-  grant(*scheduler_.find(*ticket));
+  transitions_.grant_at_once(lease, "begins " + job.name, caller.name(), {});
   store_.when_committed(
       [this, id = lease.id](const Result<void>&) { clients_.acknowledge_grant(id); });
   store_.answer_when_committed(lease.id, on_lease);

@@ -18,8 +18,8 @@ void LeaseManager::start() {
 void LeaseManager::stop() {
   readiness_.stop();
   scheduler_.close();
-  tick_timer_.reset();
-  drain_timer_.reset();
+  transitions_.stop();
+  drains_.stop();
   load_timer_.reset();
   recovery_.timer.reset();
 }
@@ -48,11 +48,10 @@ void LeaseManager::on_loaded(Result<SavedLeases> saved) {
   live_.clear();
   quotas_.clear_waiting();
   holders_.clear();
-  with_leftover_.clear();
-  is_observing_ = is_observing_new_gpus_ = is_polling_drains_ = false;
+  updater_.clear();
   recovery_ = {};
   recovery_.pending_rebinds = 1;  // all leases are restored before anything follows
-  while (!signals_.empty()) drop_signals(std::string(signals_.begin()->first), false);
+  drains_.clear();
   clients_.clear_grants();
   for (const Cordon& cordon : saved->cordons) gpus_.cordon(cordon);
   store_.accept_loaded(saved->leases);
@@ -69,45 +68,20 @@ void LeaseManager::on_loaded(Result<SavedLeases> saved) {
   }
   readiness_.finish_loading();
   --recovery_.pending_rebinds;
-  if (gpus_.is_complete()) recompute_eligibility();
+  if (gpus_.is_complete()) updater_.recompute_eligibility();
   open_if_ready();
 }
 
 void LeaseManager::restore(const Lease& saved) {
+  if (!transitions_.restore(saved)) return;
   Lease lease = saved;
-  if (lease.boot_id != boot_id_) {
-    lease.state = LeaseState::ended;
-    lease.end_reason = EndReason::node_reboot;
-    lease.ended_wall = loop_.wall();
-    return store_.stage(lease, "ended", "the machine was rebooted");
-  }
-  live_.add(lease);
-  if (lease.state == LeaseState::waiting) quotas_.add_waiting(lease.uid);
-  restore_in_scheduler(lease);
   if (lease.expires_at && !readiness_.has_loaded() && lease.state == LeaseState::held) {
     lease.expires_at = std::max(*lease.expires_at, loop_.now() + kMinTimeAfterRestart);
     store_.stage_without_event(lease);
   }
-  schedule_tick(loop_.now() + kTickInterval);
   if (lease.state == LeaseState::draining) return;
   if (lease.spec.binding == Binding::detached || lease.spec.binding == Binding::job) return;
   for (const ProcessKey& process : lease.processes) rebind(lease.id, process);
-}
-
-void LeaseManager::restore_in_scheduler(const Lease& lease) {
-  Claim claim;
-  claim.ticket = lease.ticket;
-  claim.request = gpu_request_of(lease.uid, lease.spec);
-  claim.fence = lease.fence;
-  claim.granted_at = lease.granted_at;
-  claim.overtakes = lease.overtakes;
-  claim.overdue = lease.overdue;
-  if (lease.state == LeaseState::held) claim.stage = Claim::Stage::held;
-  if (lease.state == LeaseState::draining) claim.stage = Claim::Stage::draining;
-  for (const DeviceId& gpu : lease.gpus) {
-    if (const auto slot = gpus_.slot_of(gpu)) claim.gpus.set(*slot);
-  }
-  scheduler_.restore(claim);
 }
 
 // Checks whether a process that is bound to a lease is still the same one.
@@ -127,7 +101,7 @@ void LeaseManager::rebind(const std::string& id, const ProcessKey& process) {
     if (found && found->key == process) {
       holders_.bind(id, *found);
     } else {
-      on_gone(id, process);
+      transitions_.on_gone(id, process);
     }
     open_if_ready();
   });
@@ -158,7 +132,7 @@ void LeaseManager::on_restored_observed(const Observation& observation) {
     return;
   }
   recovery_.is_observed = true;
-  update_unleased(observation);
+  updater_.update_unleased(observation);
   open_if_ready();
 }
 
@@ -169,10 +143,9 @@ void LeaseManager::open_if_ready() {
   if (!recovery_.is_observed) return observe_restored();
   readiness_.open(loop_.now());
   if (gpus_.is_observe_only()) cancel_waiting();
-  apply_effects(scheduler_.open(loop_.now()));
-  observe_new_gpus();
-  draining_since_ = loop_.now();
-  poll_drains();
+  transitions_.apply_effects(scheduler_.open(loop_.now()));
+  updater_.observe_new_gpus();
+  drains_.start();
 }
 
 std::vector<std::string> LeaseManager::notes() const {
