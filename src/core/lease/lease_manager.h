@@ -28,10 +28,13 @@
 
 #include "base/lifetime.h"
 #include "base/loop.h"
+#include "core/lease/claim_intake.h"
 #include "core/lease/drain_monitor.h"
+#include "core/lease/external_jobs.h"
 #include "core/lease/lease_parts.h"
 #include "core/lease/lease_transitions.h"
 #include "core/lease/pool_updater.h"
+#include "core/lease/process_adopter.h"
 
 namespace gpuyard::lease {
 
@@ -39,14 +42,6 @@ struct ReleaseOptions {
   std::optional<Fence> fence = {};
   bool force = false;  // for administrators
   std::string reason = {};
-};
-
-// The GPUs that a claim without waiting would get now.
-struct Offer {
-  std::vector<DeviceId> free = {};    // a claim of one GPU would get one of these
-  std::vector<DeviceId> chosen = {};  // the GPUs of this claim; empty: it would get none
-  std::string reason = {};            // why it would get none
-  bool over_limit = false;            // it is because of the limit per user
 };
 
 struct QueueEntry {
@@ -95,7 +90,9 @@ class LeaseManager {
   // denied, conflict (another body under that id, a stale fence), busy (the queue is full),
   // unavailable (the storage failed). claim() answers with a lease that waits, is held or has
   // ended. An empty id makes a new one.
-  void claim(const Caller&, std::string id, const LeaseSpec&, const OnLease&);
+  void claim(const Caller& caller, std::string id, const LeaseSpec& spec, const OnLease& on_lease) {
+    intake_.claim(caller, std::move(id), spec, on_lease);
+  }
   void release(const Caller&, const std::string& id, const ReleaseOptions&, const OnLease&);
   // Sends a signal to the processes of a draining lease that a fresh observation finds, whether the
   // reply waits for it or not. A lease in another state has none to signal.
@@ -104,11 +101,16 @@ class LeaseManager {
              const OnLease&);
   void add_member(const Caller&, const std::string& id, std::uint32_t pid, std::optional<Fence>,
                   const OnLease&);
-  void adopt(const Caller&, std::uint32_t pid, const std::string& note, const OnLease&);
+  void adopt(const Caller& caller, std::uint32_t pid, const std::string& note,
+             const OnLease& on_lease) {
+    adopter_.adopt(caller, pid, note, on_lease);
+  }
   // Makes a lease of the GPUs that an external allocator has given to a job, whatever their
   // condition. A job that had one of them before has ended. A repeated call with the same GPUs is
   // about the same job. Errc::conflict: another user's lease has one of them.
-  void begin_job(const Caller&, const ExternalJob&, const OnLease&);
+  void begin_job(const Caller& caller, const ExternalJob& job, const OnLease& on_lease) {
+    jobs_.begin(caller, job, on_lease);
+  }
   // Errc::not_found: the job has no held or draining lease. Errc::unavailable: the leases have not
   // been read.
   void end_job(const Caller&, const std::string& name, const OnLease&);
@@ -119,10 +121,10 @@ class LeaseManager {
   bool has_leftover(std::string_view id) const { return drains_.has_leftover(id); }
   // The allocator has reported: it has the GPUs from now on, unless the policy sets the mode. Of
   // several allocators, messages name the last one.
-  void accept_report(Allocator);
+  void accept_report(Allocator allocator) { jobs_.accept_report(allocator); }
   // Lets gpuyard lease the GPUs again, until accept_report(). Errors: conflict (the mode is
   // configured, or a job holds GPUs), unavailable.
-  void stop_observing(const OnDone&);
+  void stop_observing(const OnDone& on_done) { jobs_.stop_observing(on_done); }
   void cordon(const Caller&, const std::vector<DeviceId>&, const std::string& reason,
               const OnDone&);
   void uncordon(const Caller&, const std::vector<DeviceId>&, const OnDone&);
@@ -170,7 +172,9 @@ class LeaseManager {
   std::string limit_text() const { return quotas_.gpu_limit_text(); }
   // Returns what the claim of this uid would get now, without making it. Errc::unavailable: nothing
   // is granted now.
-  Result<Offer> offer(std::uint32_t uid, const LeaseSpec&) const;
+  Result<Offer> offer(std::uint32_t uid, const LeaseSpec& spec) const {
+    return intake_.offer(uid, spec);
+  }
   const GpuPool& gpus() const { return gpus_; }
   std::size_t waiting_claim_count() const { return scheduler_.waiting_claims().size(); }
   Fence last_fence() const { return scheduler_.last_fence(); }  // the number of all grants, ever
@@ -186,21 +190,6 @@ class LeaseManager {
   std::vector<std::string> notes() const;
 
  private:
-  struct PendingAdoption {
-    Caller caller;
-    ProcessIdentity process;
-    std::string note;
-    OnLease on_lease;
-    std::string lease_id = {};  // the ID that its lease will have
-  };
-  // The processes that an adoption is about: the process and its descendants, as far as they use
-  // unleased GPUs.
-  struct ProcessTree {
-    std::map<DeviceId, std::vector<ProcessKey>> own = {};            // of the same user, by GPU
-    std::vector<std::pair<DeviceId, ObservedProcess>> foreign = {};  // of other users
-    GpuSet gpus = {};                                                // those of `own`
-  };
-
   // The restart from the stored leases.
   void load();
   void on_loaded(Result<SavedLeases>);
@@ -212,20 +201,7 @@ class LeaseManager {
   void open_if_ready();
   void on_store_failed(const Error&);
 
-  // The steps of one lease.
-  void enqueue_claim(const Caller&, const std::optional<ProcessIdentity>& holder,
-                     const std::string& id, const LeaseSpec&, const OnLease&);
-  void claim_immediately(const Caller&, const std::optional<ProcessIdentity>& holder, Lease,
-                         const GpuRequest&, const OnLease&);
-  void answer_repeated_claim(const Caller&, const Lease& known, const LeaseSpec&, const OnLease&);
-  void observe_adoptions();
-  void complete_adoption(const PendingAdoption&, const Observation&);
-  ProcessTree tree_of(const PendingAdoption&, const Observation&) const;
-  std::optional<Error> check_adoptable(const PendingAdoption&, const ProcessTree&) const;
   Result<Lease> find_owned(const Caller&, const std::string& id, std::optional<Fence>) const;
-  void observe_only(Allocator);
-  void cancel_waiting();
-  std::string new_job_id(const std::string& name) const;
 
   // The state of restored leases that must be known before anything is granted.
   struct Recovery {
@@ -240,10 +216,12 @@ class LeaseManager {
   LeaseTransitions transitions_;
   PoolUpdater updater_;
   DrainMonitor drains_;
+  ClaimIntake intake_;
+  ProcessAdopter adopter_;
+  ExternalJobs jobs_;
 
   Loop& loop_ = parts_.loop;
   ProcessObserver& observer_ = parts_.observer;
-  const LeasePolicy& policy_ = parts_.policy;
   QuotaTracker& quotas_ = parts_.quotas;
   Scheduler& scheduler_ = parts_.scheduler;
   GpuPool& gpus_ = parts_.gpus;
@@ -254,8 +232,6 @@ class LeaseManager {
   LeaseReadiness& readiness_ = parts_.readiness;
 
   Recovery recovery_;
-  bool is_observing_adoptions_ = false;
-  std::vector<PendingAdoption> pending_adoptions_;  // callers whose GPUs the next observation finds
   Subscription load_timer_;
   Lifetime lifetime_;
 };

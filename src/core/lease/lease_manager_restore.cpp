@@ -57,12 +57,12 @@ void LeaseManager::on_loaded(Result<SavedLeases> saved) {
   store_.accept_loaded(saved->leases);
   store_.prune_ended();
   for (const Lease& lease : saved->leases) {
-    if (lease.spec.binding == Binding::job) observe_only(allocator_of(lease));
+    if (lease.spec.binding == Binding::job) jobs_.observe_only(allocator_of(lease));
     if (lease.state != LeaseState::ended) {
       restore(lease);
     } else if (lease.overdue && lease.ended_wall) {
       const Duration ago = loop_.wall() - *lease.ended_wall;
-      scheduler_.restore_penalty(quota_owner(lease.uid),
+      scheduler_.restore_penalty(quotas_.quota_owner(lease.uid),
                                  loop_.now() + Scheduler::kOverduePenalty - ago);
     }
   }
@@ -142,7 +142,7 @@ void LeaseManager::open_if_ready() {
     return;
   if (!recovery_.is_observed) return observe_restored();
   readiness_.open(loop_.now());
-  if (gpus_.is_observe_only()) cancel_waiting();
+  if (gpus_.is_observe_only()) jobs_.cancel_waiting();
   transitions_.apply_effects(scheduler_.open(loop_.now()));
   updater_.observe_new_gpus();
   drains_.start();

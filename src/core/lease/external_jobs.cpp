@@ -1,21 +1,21 @@
-// The jobs of an external allocator, such as Slurm: each gets a lease of the GPUs that it has, so
-// that its use is counted as its own, and its leftover is seen.
-#include <algorithm>
+#include "core/lease/external_jobs.h"
+
 #include <chrono>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "core/lease/lease_manager.h"
 
 namespace gpuyard::lease {
 
-void LeaseManager::accept_report(Allocator allocator) {
+void ExternalJobs::accept_report(Allocator allocator) {
   gpus_.record_report();
   observe_only(allocator);
 }
 
-void LeaseManager::observe_only(Allocator allocator) {
+void ExternalJobs::observe_only(Allocator allocator) {
   if (policy_.mode == GrantMode::grant || gpus_.allocator() == allocator) return;
   const bool observed_before = gpus_.is_observe_only();
   gpus_.observe_only(allocator);
@@ -28,7 +28,7 @@ void LeaseManager::observe_only(Allocator allocator) {
 }
 
 // Ended jobs are pruned, because a stored job makes the next start observe only.
-void LeaseManager::stop_observing(const OnDone& on_done) {
+void ExternalJobs::stop_observing(const LeaseStore::OnDone& on_done) {
   const auto refuse_to = [&](const Error& why) { loop_.post([on_done, why] { on_done(why); }); };
   if (auto why = readiness_.change_error()) return refuse_to(*why);
   if (policy_.mode == GrantMode::observe) {
@@ -63,7 +63,7 @@ void LeaseManager::stop_observing(const OnDone& on_done) {
   }));
 }
 
-void LeaseManager::cancel_waiting() {
+void ExternalJobs::cancel_waiting() {
   std::vector<std::string> waiting;
   for (const auto& [ticket, claim] : scheduler_.waiting_claims())
     waiting.push_back(live_.ids_by_ticket().at(ticket));
@@ -76,7 +76,7 @@ void LeaseManager::cancel_waiting() {
 
 // Names are reused, as Slurm reuses job numbers. The time makes each beginning another lease, the
 // later one the greater.
-std::string LeaseManager::new_job_id(const std::string& name) const {
+std::string ExternalJobs::new_job_id(const std::string& name) const {
   const auto make_id = [prefix = job_id_prefix(name)](std::int64_t millis) {
     return fmt::format("{}{:011x}", prefix, millis);
   };
@@ -85,8 +85,7 @@ std::string LeaseManager::new_job_id(const std::string& name) const {
   return make_id(now);
 }
 
-void LeaseManager::begin_job(const Caller& caller, const ExternalJob& job,
-                             const OnLease& on_lease) {
+void ExternalJobs::begin(const Caller& caller, const ExternalJob& job, const OnLease& on_lease) {
   if (auto why = readiness_.claim_error()) return refuse(loop_, *why, on_lease);
   accept_report(job.allocator);
   const AllocatorWords words = words_of(job.allocator);
@@ -122,7 +121,7 @@ void LeaseManager::begin_job(const Caller& caller, const ExternalJob& job,
     }
     transitions_.end(*store_.find_latest(id), EndReason::taken_over, caller.name(), detail);
   }
-  const auto ticket = scheduler_.adopt(quota_owner(job.uid), wanted, loop_.now());
+  const auto ticket = scheduler_.adopt(quotas_.quota_owner(job.uid), wanted, loop_.now());
   if (!ticket)
     return refuse(loop_, {Errc::conflict, "one of the GPUs was leased to another user first"},
                   on_lease);
@@ -137,28 +136,6 @@ void LeaseManager::begin_job(const Caller& caller, const ExternalJob& job,
   store_.when_committed(
       [this, id = lease.id](const Result<void>&) { clients_.acknowledge_grant(id); });
   store_.answer_when_committed(lease.id, on_lease);
-}
-
-void LeaseManager::end_job(const Caller& caller, const std::string& name, const OnLease& on_lease) {
-  if (auto why = readiness_.change_error()) return refuse(loop_, *why, on_lease);
-  gpus_.record_report();
-  for (const auto& [ticket, id] : live_.ids_by_ticket()) {
-    const Lease* const lease = store_.find_latest(id);
-    if (lease && job_of(*lease) == name) return release(caller, std::string(id), {}, on_lease);
-  }
-  refuse(loop_, {Errc::not_found, fmt::format("job {} has no lease on this machine", name)},
-         on_lease);
-}
-
-const Lease* LeaseManager::find_job(std::string_view name) const {
-  const auto& all = store_.committed();
-  const Lease* last = nullptr;
-  const std::string prefix = job_id_prefix(name);
-  for (auto next = all.lower_bound(prefix); next != all.end() && next->first.starts_with(prefix);
-       ++next) {
-    if (job_of(next->second) == name) last = &next->second;
-  }
-  return last;
 }
 
 }  // namespace gpuyard::lease
