@@ -1,22 +1,28 @@
 #include "core/lease/lease_manager.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "base/clock.h"
-#include "base/identifiers.h"
-#include "base/log.h"
-#include "base/proc_stat.h"
-#include "core/lease/placement.h"
-
 namespace gpuyard::lease {
+namespace {
+
+// A PID that a caller sends may be one of another PID namespace, and then name a foreign process
+// here.
+bool is_child(const Lease& lease, const ProcessIdentity& process) {
+  return process.uid == lease.uid && std::ranges::find(lease.processes, process.parent,
+                                                       &ProcessKey::pid) != lease.processes.end();
+}
+
+}  // namespace
 
 LeaseManager::LeaseManager(Loop& loop, ProcessObserver& observer, LeaseStorage& storage,
                            LeasePolicy policy, std::string boot_id)
-    : parts_(loop, observer, storage, std::move(policy),
+    : LeaseReader(parts_, drains_),
+      parts_(loop, observer, storage, std::move(policy),
              {[this](const Lease& now, LeaseState before) { transitions_.notify(now, before); },
-              [this](const Error& why) { on_store_failed(why); }},
+              [this](const Error& why) { recovery_.on_store_failed(why); }},
              [this](const std::string& id, const ProcessKey& process) {
                transitions_.on_gone(id, process);
              }),
@@ -25,51 +31,211 @@ LeaseManager::LeaseManager(Loop& loop, ProcessObserver& observer, LeaseStorage& 
       drains_(parts_, transitions_, updater_),
       intake_(parts_, transitions_),
       adopter_(parts_, transitions_, updater_),
-      jobs_(parts_, transitions_, updater_) {}
+      jobs_(parts_, transitions_, updater_),
+      recovery_(parts_, transitions_, updater_, drains_, jobs_) {}
 
 void LeaseManager::on_gpus(const std::vector<PoolGpu>& all) {
   const bool first = !gpus_.is_complete();
   updater_.update_gpus(all);
-  if (first) open_if_ready();
+  if (first) recovery_.open_if_ready();
   updater_.observe_new_gpus();
 }
 
 Subscription LeaseManager::mark_present(const std::string& id, PresenceKind kind) {
   const Lease* lease = store_.find_latest(id);
   if (!lease || lease->state == LeaseState::ended) return {};
-  return clients_.mark_present(id, kind);
+  return parts_.clients.mark_present(id, kind);
 }
 
 Subscription LeaseManager::subscribe(const std::string& id,
                                      std::function<void(const Lease&)> on_change) {
-  return clients_.subscribe(id, std::move(on_change));
+  return parts_.clients.subscribe(id, std::move(on_change));
 }
 
-const Lease* LeaseManager::find(std::string_view id) const {
-  return store_.find_committed(id);
+void LeaseManager::release(const Caller& caller, const std::string& id,
+                           const ReleaseOptions& options, const OnLease& on_lease) {
+  auto owned = find_owned(caller, id, options.fence);
+  if (!owned) return refuse(loop_, owned.error(), on_lease);
+  Lease lease = *std::move(owned);
+  if (options.force && !caller.admin) {
+    return refuse(loop_, {Errc::denied, "permission denied: only administrators may force this"},
+                  on_lease);
+  }
+  if (lease.spec.binding == Binding::job && !caller.admin) {
+    const AllocatorWords words = words_of(allocator_of(lease));
+    return refuse(loop_,
+                  {Errc::denied, fmt::format("the lease is bound to its {}; end the {} with `{}`",
+                                             words.own_job, words.job, words.end_command)},
+                  on_lease);
+  }
+  const bool others = lease.uid != caller.uid && lease.spec.binding != Binding::job;
+  const EndReason end_reason = options.force || others ? EndReason::forced : EndReason::released;
+  if (lease.state == LeaseState::waiting) {
+    transitions_.end(lease, others ? EndReason::forced : EndReason::cancelled, caller.name(),
+                     options.reason);
+  } else if (lease.state == LeaseState::held) {
+    transitions_.begin_drain(lease, end_reason, caller.name(), options.reason);
+  } else if (lease.state == LeaseState::draining && options.force) {
+    return drains_.force(caller, lease, options.reason, on_lease);
+  } else if (lease.state == LeaseState::draining) {
+    drains_.poll();
+  }
+  store_.answer_when_committed(id, on_lease);
 }
 
-Result<void> LeaseManager::check_holds_gpu(std::string_view id, std::optional<Fence> fence,
-                                           const DeviceId& gpu) const {
-  if (!readiness_.has_loaded()) return readiness_.change_error().value_or(unknown_lease_error(id));
-  const Lease* lease = find(id);
+void LeaseManager::signal(const Caller& caller, const std::string& id, int number,
+                          const OnSignal& on_signal) {
+  const auto owned = find_owned(caller, id, {});
+  if (!owned) return loop_.post([on_signal, why = owned.error()] { on_signal(why); });
+  if (owned->state != LeaseState::draining) {
+    return store_.answer_when_committed(id, [on_signal](const Result<Lease>& lease) {
+      if (!lease) return on_signal(lease.error());
+      on_signal(SignalResult{*lease});
+    });
+  }
+  drains_.signal(*owned, number, caller.admin ? std::nullopt : std::optional(owned->uid),
+                 on_signal);
+}
+
+void LeaseManager::renew(const Caller& caller, const std::string& id, Duration ttl,
+                         std::optional<Fence> fence, const OnLease& on_lease) {
+  auto owned = find_owned(caller, id, fence);
+  if (!owned) return refuse(loop_, owned.error(), on_lease);
+  Lease lease = *std::move(owned);
+  lease.spec.ttl = ttl;
+  if (lease.spec.binding != Binding::detached) {
+    return refuse(
+        loop_, {Errc::conflict, "the lease is bound to a process and has no time limit to renew"},
+        on_lease);
+  }
+  if (lease.state != LeaseState::held) {
+    return refuse(loop_, not_held_error(lease), on_lease);
+  }
+  if (auto valid = check_spec(lease.spec); !valid) return refuse(loop_, valid.error(), on_lease);
+  lease.spec = store_.find_latest(id)->spec;  // repeating the first spec is no new claim
+  const auto until = std::min(loop_.now() + ttl, lease.granted_at + kMaxDetachedTime);
+  if (lease.expires_at && std::chrono::abs(*lease.expires_at - until) < kMinRenewal) {
+    // It changes nothing, and does not count.
+    return store_.answer_when_committed(id, on_lease);
+  }
+  // A renewal of a lease that would end soon is always accepted: no user loses a lease by renewing
+  // others.
+  const bool soon = lease.expires_at && *lease.expires_at - loop_.now() < ttl / 2;
+  if (auto allowed = soon ? Result<void>() : parts_.quotas.check_renewal_rate(caller, loop_.now());
+      !allowed) {
+    return refuse(loop_, allowed.error(), on_lease);
+  }
+  lease.expires_at = until;
+  store_.stage(lease, "renewed", caller.name());
+  store_.answer_when_committed(id, on_lease);
+}
+
+void LeaseManager::add_member(const Caller& caller, const std::string& id, std::uint32_t pid,
+                              std::optional<Fence> fence, const OnLease& on_lease) {
+  auto owned = find_owned(caller, id, fence);
+  if (!owned) return refuse(loop_, owned.error(), on_lease);
+  parts_.holders.identify(pid, [this, caller, id, fence, on_lease](Result<ProcessIdentity> found) {
+    if (!found) return refuse(loop_, found.error(), on_lease);
+    auto still = find_owned(caller, id, fence);
+    if (!still) return refuse(loop_, still.error(), on_lease);
+    Lease lease = *std::move(still);
+    if (!caller.admin && !is_child(lease, *found)) {
+      return refuse(loop_,
+                    {Errc::denied,
+                     fmt::format("PID {} is not a child of the lease's own process, as seen by the "
+                                 "daemon; in another PID namespace a process has another number",
+                                 found->key.pid)},
+                    on_lease);
+    }
+    if (lease.state != LeaseState::held) {
+      return refuse(loop_, not_held_error(lease), on_lease);
+    }
+    if (lease.processes.size() >= limits::kMaxLeaseMembers) {
+      return refuse(loop_, {Errc::busy, "too many processes belong to the lease"}, on_lease);
+    }
+    const auto& known = lease.processes;
+    if (std::find(known.begin(), known.end(), found->key) == known.end()) {
+      lease.processes.push_back(found->key);
+      store_.stage(lease, fmt::format("counts PID {}", found->key.pid), caller.name());
+    }
+    store_.answer_when_committed(id, on_lease);
+  });
+}
+
+void LeaseManager::end_job(const Caller& caller, const std::string& name, const OnLease& on_lease) {
+  if (auto why = readiness_.change_error()) return refuse(loop_, *why, on_lease);
+  gpus_.record_report();
+  for (const auto& [ticket, id] : parts_.live.ids_by_ticket()) {
+    const Lease* const lease = store_.find_latest(id);
+    if (lease && job_of(*lease) == name) return release(caller, std::string(id), {}, on_lease);
+  }
+  refuse(loop_, {Errc::not_found, fmt::format("job {} has no lease on this machine", name)},
+         on_lease);
+}
+
+void LeaseManager::cordon(const Caller& caller, const std::vector<DeviceId>& gpus,
+                          const std::string& reason, const OnDone& on_done) {
+  if (auto why = readiness_.change_error()) return loop_.post([on_done, why] { on_done(*why); });
+  for (const DeviceId& gpu : gpus) {
+    const Cordon cordon{gpu, caller.name(), reason, loop_.wall()};
+    gpus_.cordon(cordon);
+    store_.stage_cordon(cordon);
+    transitions_.refresh(gpu);
+  }
+  store_.when_committed(on_done);
+}
+
+void LeaseManager::uncordon(const Caller& caller, const std::vector<DeviceId>& gpus,
+                            const OnDone& on_done) {
+  if (auto why = readiness_.change_error()) return loop_.post([on_done, why] { on_done(*why); });
+  for (const DeviceId& gpu : gpus) {
+    if (!gpus_.cordon_of(gpu)) continue;
+    const auto lifted = gpus_.uncordon(gpu, caller.name(), loop_.wall());
+    store_.stage_uncordon(gpu, caller.name());
+    if (lifted) store_.stage_cordon_without_event(*lifted);
+    transitions_.refresh(gpu);
+  }
+  store_.when_committed(on_done);
+}
+
+void LeaseManager::override_withholding(const Caller& caller, const std::vector<DeviceId>& gpus,
+                                        const std::string& reason, const OnDone& on_done) {
+  if (auto why = readiness_.change_error()) return loop_.post([on_done, why] { on_done(*why); });
+  for (const DeviceId& gpu : gpus) {
+    if (auto why = gpus_.override_error(gpu)) return loop_.post([on_done, why] { on_done(*why); });
+  }
+  for (const DeviceId& gpu : gpus) {
+    const auto withheld = gpus_.withheld_reason(gpu);
+    if (!withheld) continue;
+    gpus_.override_withholding(gpu, withheld->first);
+    store_.stage_gpu_event(
+        gpu, fmt::format("leased by override ({}): {}", withheld->second, reason), caller.name());
+    transitions_.refresh(gpu);
+  }
+  store_.when_committed(on_done);
+}
+
+// Returns the lease as it is decided, for its owner or an administrator; an error while no change
+// is possible.
+Result<Lease> LeaseManager::find_owned(const Caller& caller, const std::string& id,
+                                       std::optional<Fence> fence) const {
+  if (auto why = readiness_.change_error()) return *std::move(why);
+  const Lease* lease = store_.find_latest(id);
   if (!lease) return unknown_lease_error(id);
-  if (lease->state != LeaseState::held) return not_held_error(*lease);
+  // A caller without a user has the uid of pods, and owns none.
+  const bool is_owner = lease->uid == caller.uid && lease->pod.empty();
+  if (!is_owner && !caller.admin) {
+    return Error{
+        Errc::denied,
+        fmt::format("permission denied: lease {} belongs to {}", lease->id,
+                    lease->pod.empty() ? fmt::format("UID {}", lease->uid) : "pod " + lease->pod),
+        "only that user and administrators may change it"};
+  }
   if (fence && *fence != lease->fence) {
-    return Error{Errc::conflict,
-                 fmt::format("fence {} is older than that of the lease, {}", *fence, lease->fence)};
+    return Error{Errc::conflict, fmt::format("fence {} does not match the fence of this lease, {}",
+                                             *fence, lease->fence)};
   }
-  if (std::find(lease->gpus.begin(), lease->gpus.end(), gpu) != lease->gpus.end()) return {};
-  return Error{Errc::conflict, fmt::format("lease {} does not include this GPU", id)};
-}
-
-std::vector<QueueEntry> LeaseManager::queue_entries(std::size_t limit) const {
-  std::vector<QueueEntry> all;
-  for (const QueuePosition& queue_position : scheduler_.queue_positions(loop_.now(), limit)) {
-    const auto found = live_.ids_by_ticket().find(queue_position.ticket);
-    if (found != live_.ids_by_ticket().end()) all.push_back({found->second, queue_position});
-  }
-  return all;
+  return *lease;
 }
 
 }  // namespace gpuyard::lease

@@ -28,20 +28,16 @@ class LeaseReadiness {
 
   Phase phase() const { return phase_; }
   bool is_open() const { return phase_ == Phase::open; }
-  // Returns when it last became open.
   TimePoint opened_at() const { return opened_at_; }
   // Replies to an earlier generation are ignored: the leases have been read again since.
   std::uint64_t generation() const { return generation_; }
-  // Whether the stored leases have been read since the start.
   bool has_loaded() const { return has_loaded_; }
-  // Whether the storage is currently unreadable or unwritable.
   bool has_store_error() const { return store_error_.has_value(); }
 
-  // Returns why nothing is granted now, if that is so.
+  // Return why nothing is granted, no lease can be changed, and no claim is accepted now, not even
+  // one that would wait; nothing if that is not so.
   std::optional<Error> grant_error() const;
-  // Returns why no lease can be changed now.
   std::optional<Error> change_error() const;
-  // Returns why no claim is accepted now, not even one that would wait.
   std::optional<Error> claim_error() const;
   // The error while an external allocator has the GPUs, with advice for a claim of `gpus` GPUs; 0:
   // without.

@@ -1,42 +1,36 @@
-// Restores leases from the disk: at the start, and whenever it is not known what the disk holds.
+#include "core/lease/lease_recovery.h"
+
 #include <algorithm>
-#include <iterator>
 #include <utility>
-
-#include <fmt/format.h>
-
-#include "core/lease/lease_manager.h"
 
 namespace gpuyard::lease {
 
-using Phase = LeaseReadiness::Phase;
-
-void LeaseManager::start() {
+void LeaseRecovery::start() {
   load();
 }
 
-void LeaseManager::stop() {
+void LeaseRecovery::stop() {
   readiness_.stop();
   scheduler_.close();
   transitions_.stop();
   drains_.stop();
   load_timer_.reset();
-  recovery_.timer.reset();
+  progress_.timer.reset();
 }
 
-void LeaseManager::load() {
+void LeaseRecovery::load() {
   readiness_.begin_loading();
   store_.load([this](Result<SavedLeases> saved) { on_loaded(std::move(saved)); });
 }
 
-void LeaseManager::on_store_failed(const Error& why) {
+void LeaseRecovery::on_store_failed(const Error& why) {
   readiness_.fail(why);
   scheduler_.close();
   if (readiness_.phase() == Phase::idle) return;
   load_timer_ = loop_.call_after(kLoadRetryDelay, [this] { load(); });
 }
 
-void LeaseManager::on_loaded(Result<SavedLeases> saved) {
+void LeaseRecovery::on_loaded(Result<SavedLeases> saved) {
   if (readiness_.phase() == Phase::idle) return;
   if (!saved) return on_store_failed(saved.error());
   readiness_.begin_recovering();
@@ -49,8 +43,8 @@ void LeaseManager::on_loaded(Result<SavedLeases> saved) {
   quotas_.clear_waiting();
   holders_.clear();
   updater_.clear();
-  recovery_ = {};
-  recovery_.pending_rebinds = 1;  // all leases are restored before anything follows
+  progress_ = {};
+  progress_.pending_rebinds = 1;  // all leases are restored before anything follows
   drains_.clear();
   clients_.clear_grants();
   for (const Cordon& cordon : saved->cordons) gpus_.cordon(cordon);
@@ -67,12 +61,12 @@ void LeaseManager::on_loaded(Result<SavedLeases> saved) {
     }
   }
   readiness_.finish_loading();
-  --recovery_.pending_rebinds;
+  --progress_.pending_rebinds;
   if (gpus_.is_complete()) updater_.recompute_eligibility();
   open_if_ready();
 }
 
-void LeaseManager::restore(const Lease& saved) {
+void LeaseRecovery::restore(const Lease& saved) {
   if (!transitions_.restore(saved)) return;
   Lease lease = saved;
   if (lease.expires_at && !readiness_.has_loaded() && lease.state == LeaseState::held) {
@@ -85,19 +79,19 @@ void LeaseManager::restore(const Lease& saved) {
 }
 
 // Checks whether a process that is bound to a lease is still the same one.
-void LeaseManager::rebind(const std::string& id, const ProcessKey& process) {
-  ++recovery_.pending_rebinds;
+void LeaseRecovery::rebind(const std::string& id, const ProcessKey& process) {
+  ++progress_.pending_rebinds;
   holders_.identify(process.pid, [this, id, process, generation = readiness_.generation()](
                                      const Result<ProcessIdentity>& found) {
     if (generation != readiness_.generation()) return;
     if (!found && found.error().code != Errc::not_found) {  // this shows nothing about the process
-      recovery_.failed_rebinds.emplace_back(id, process);
-      if (recovery_.failed_rebinds.size() == 1) {
-        recovery_.timer = loop_.call_after(kRecoveryRetryDelay, [this] { retry_rebind(); });
+      progress_.failed_rebinds.emplace_back(id, process);
+      if (progress_.failed_rebinds.size() == 1) {
+        progress_.timer = loop_.call_after(kRecoveryRetryDelay, [this] { retry_rebind(); });
       }
       return;
     }
-    --recovery_.pending_rebinds;
+    --progress_.pending_rebinds;
     if (found && found->key == process) {
       holders_.bind(id, *found);
     } else {
@@ -107,16 +101,16 @@ void LeaseManager::rebind(const std::string& id, const ProcessKey& process) {
   });
 }
 
-void LeaseManager::retry_rebind() {
-  for (const auto& [id, process] : std::exchange(recovery_.failed_rebinds, {})) {
-    --recovery_.pending_rebinds;
+void LeaseRecovery::retry_rebind() {
+  for (const auto& [id, process] : std::exchange(progress_.failed_rebinds, {})) {
+    --progress_.pending_rebinds;
     rebind(id, process);
   }
 }
 
 // Nothing is granted before the users of the GPUs are known.
-void LeaseManager::observe_restored() {
-  if (std::exchange(recovery_.is_observing, true)) return;
+void LeaseRecovery::observe_restored() {
+  if (std::exchange(progress_.is_observing, true)) return;
   observer_.observe(
       live_.observed_leases(false), gpus_.ids(), true,
       lifetime_.guard([this, generation = readiness_.generation()](const Observation& observation) {
@@ -124,43 +118,28 @@ void LeaseManager::observe_restored() {
       }));
 }
 
-void LeaseManager::on_restored_observed(const Observation& observation) {
+void LeaseRecovery::on_restored_observed(const Observation& observation) {
   const bool blind = !observation.processes_by_gpu.empty() && !observation.has_any_list();
-  recovery_.is_observing = false;
+  progress_.is_observing = false;
   if (blind) {
-    recovery_.timer = loop_.call_after(kRecoveryRetryDelay, [this] { observe_restored(); });
+    progress_.timer = loop_.call_after(kRecoveryRetryDelay, [this] { observe_restored(); });
     return;
   }
-  recovery_.is_observed = true;
+  progress_.is_observed = true;
   updater_.update_unleased(observation);
   open_if_ready();
 }
 
-void LeaseManager::open_if_ready() {
-  if (readiness_.phase() != Phase::recovering || recovery_.pending_rebinds > 0 ||
+void LeaseRecovery::open_if_ready() {
+  if (readiness_.phase() != Phase::recovering || progress_.pending_rebinds > 0 ||
       !gpus_.is_complete())
     return;
-  if (!recovery_.is_observed) return observe_restored();
+  if (!progress_.is_observed) return observe_restored();
   readiness_.open(loop_.now());
   if (gpus_.is_observe_only()) jobs_.cancel_waiting();
   transitions_.apply_effects(scheduler_.open(loop_.now()));
   updater_.observe_new_gpus();
   drains_.start();
-}
-
-std::vector<std::string> LeaseManager::notes() const {
-  std::vector<std::string> notes;
-  if (const auto why = readiness_.grant_error(); why && readiness_.phase() != Phase::idle)
-    notes.push_back(why->text());
-  if (!readiness_.has_store_error()) std::ranges::copy(store_.notes(), std::back_inserter(notes));
-  for (const auto& [ticket, id] : live_.ids_by_ticket()) {
-    const Lease* lease = find(id);
-    if (!lease || lease->state != LeaseState::draining || !lease->drain_started_wall) continue;
-    if (loop_.wall() - *lease->drain_started_wall < kLongDrainThreshold) continue;
-    notes.push_back(fmt::format("lease {} has been draining since {}: {}", id,
-                                to_rfc3339(*lease->drain_started_wall), lease->detail));
-  }
-  return notes;
 }
 
 }  // namespace gpuyard::lease
