@@ -4,7 +4,7 @@
 #include "core/andon/alert.h"
 #include "core/andon/alert_severity.h"
 #include "core/andon/silences.h"
-#include "faces/api/context.h"
+#include "faces/api/event_hub.h"
 
 namespace gpuyard::api {
 namespace {
@@ -50,15 +50,6 @@ protocol::Alert alert_view(const andon::AlertService& alerts, const andon::Alert
 protocol::Silence silence_view(const andon::Silence& silence) {
   return {silence.id,      unless_empty(silence.rule), unless_empty(silence.gpu), silence.by,
           silence.comment, to_rfc3339(silence.since),  to_rfc3339(silence.until)};
-}
-
-protocol::Silences silences_of(const Context& context) {
-  protocol::Silences all;
-  all.simulated = is_simulated(context);
-  for (const andon::Silence& one : context.alerts.silences().all()) {
-    all.silences.push_back(silence_view(one));
-  }
-  return all;
 }
 
 protocol::Rule rule_view(const andon::Rule& rule) {

@@ -130,7 +130,7 @@ void get_alerts(Context& context, const RouteCall& call, const NoParams&,
                 const Responder<protocol::Alerts>& respond) {
   const andon::AlertService& alerts = context.alerts;
   protocol::Alerts all;
-  all.simulated = is_simulated(context);
+  all.simulated = is_simulated(context.telemetry);
   for (const andon::Alert& alert : alerts.engine().firing_alerts()) {
     if (!call.principal.can_see(alert.gpu)) continue;
     all.alerts.push_back(alert_view(alerts, alert));
@@ -158,7 +158,7 @@ void query_history(Context& context, const RouteCall& call, const auto& respond,
   const auto submit = [&context, query](std::function<void(Result<StoredAlerts>)> on_done) {
     return context.alerts.query_history(query, std::move(on_done));
   };
-  enqueue_query<StoredAlerts>(context, call, respond, submit, std::move(on_alerts));
+  enqueue_query<StoredAlerts>(context.query_queue, call, respond, submit, std::move(on_alerts));
 }
 
 void get_alert_history(Context& context, const RouteCall& call,
@@ -181,7 +181,7 @@ void get_alert_history(Context& context, const RouteCall& call,
     if (auto known = check_rule(context, rule); !known && alerts->empty()) {
       return respond(std::move(known).error());
     }
-    protocol::AlertHistory history{1, is_simulated(context), {}};
+    protocol::AlertHistory history{1, is_simulated(context.telemetry), {}};
     for (const andon::Alert& one : *alerts) {
       history.alerts.push_back(alert_view(context.alerts, one));
     }
@@ -194,7 +194,8 @@ void get_alert(Context& context, const RouteCall& call, const protocol::AlertNam
                const Responder<protocol::AlertAnswer>& respond) {
   const auto answer = [&context, caller = call.principal, respond](const andon::Alert& alert) {
     if (auto may = check_visible(caller, alert.gpu); !may) return respond(may.error());
-    respond(protocol::AlertAnswer{1, is_simulated(context), alert_view(context.alerts, alert)});
+    respond(protocol::AlertAnswer{1, is_simulated(context.telemetry),
+                                  alert_view(context.alerts, alert)});
   };
   if (const andon::Alert* known = context.alerts.find(name.alert)) return answer(*known);
   andon::AlertHistoryQuery query;
@@ -259,10 +260,19 @@ void acknowledge_alert(Context& context, const RouteCall& call, const protocol::
       [&context, call, action, respond](const Result<andon::Alert>& alert) {
         if (is_in_force(alert)) report_alert_action(call, action);
         if (!alert) return respond(alert.error());
-        respond(
-            protocol::AlertAnswer{1, is_simulated(context), alert_view(context.alerts, *alert)});
+        respond(protocol::AlertAnswer{1, is_simulated(context.telemetry),
+                                      alert_view(context.alerts, *alert)});
       },
       requester_of(call));
+}
+
+protocol::Silences silences_of(const Context& context) {
+  protocol::Silences all;
+  all.simulated = is_simulated(context.telemetry);
+  for (const andon::Silence& one : context.alerts.silences().all()) {
+    all.silences.push_back(silence_view(one));
+  }
+  return all;
 }
 
 void get_silences(Context& context, const NoParams&, const Responder<protocol::Silences>& respond) {
@@ -309,7 +319,7 @@ void end_silence(Context& context, const RouteCall& call, const protocol::Silenc
 }
 
 void get_rules(Context& context, const NoParams&, const Responder<protocol::Rules>& respond) {
-  protocol::Rules all{1, is_simulated(context), context.alert_sinks.file(), {}};
+  protocol::Rules all{1, is_simulated(context.telemetry), context.alert_sinks.file(), {}};
   for (const andon::Rule& rule : context.alerts.engine().rules()) {
     all.rules.push_back(rule_view(rule));
   }
@@ -317,7 +327,7 @@ void get_rules(Context& context, const NoParams&, const Responder<protocol::Rule
 }
 
 void get_sinks(Context& context, const NoParams&, const Responder<protocol::Sinks>& respond) {
-  respond(protocol::Sinks{1, is_simulated(context), context.alert_sinks.sinks()});
+  respond(protocol::Sinks{1, is_simulated(context.telemetry), context.alert_sinks.sinks()});
 }
 
 void test_sinks(Context& context, const RouteCall& call, const NoParams&,
@@ -329,7 +339,7 @@ void test_sinks(Context& context, const RouteCall& call, const NoParams&,
       [&context, call, action, respond](const Result<std::vector<protocol::SinkTest>>& tests) {
         if (!tests) return respond(tests.error());
         call.report_action(action);
-        respond(protocol::SinkTests{1, is_simulated(context), *tests});
+        respond(protocol::SinkTests{1, is_simulated(context.telemetry), *tests});
       });
 }
 

@@ -105,7 +105,7 @@ std::map<std::string, std::string> configuration_of(const Context& context) {
 }
 
 std::string brief_of(const Context& context, const Principal& caller) {
-  const telemetry::SnapshotPtr snapshot = visible_snapshot(context, caller);
+  const telemetry::SnapshotPtr snapshot = visible_snapshot(context.telemetry, caller);
   protocol::Brief brief;
   brief.simulated = snapshot->driver.info.simulated;
   brief.host = host_name();
@@ -165,7 +165,7 @@ void get_free(Context& context, const RouteCall& call, const protocol::FreeQuery
   body.gpus = query.gpus;
   body.min_free_bytes = query.min_free_bytes;
   body.model = query.model;
-  const telemetry::SnapshotPtr snapshot = visible_snapshot(context, call.principal);
+  const telemetry::SnapshotPtr snapshot = visible_snapshot(context.telemetry, call.principal);
   auto spec = protocol::lease_spec_of(body, *snapshot);
   if (!spec) return respond(std::move(spec).error().in("query"));
   spec->allowed_gpus = call.principal.gpus;

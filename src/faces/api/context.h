@@ -41,25 +41,22 @@
 
 namespace gpuyard::api {
 
-// A body that is rendered once for each snapshot, however often it is requested.
-struct RenderCache {
-  std::uint64_t generation = UINT64_MAX;
-  std::shared_ptr<const std::string> body;
-
+// A body that is rendered once for each state of what it shows, however often it is requested.
+template <class State = std::uint64_t>
+class RenderCache {
+ public:
   template <class Render>
-  const std::shared_ptr<const std::string>& get(std::uint64_t wanted, Render&& render) {
-    if (!body || generation != wanted) {
-      body = std::make_shared<const std::string>(render());
-      generation = wanted;
+  const std::shared_ptr<const std::string>& get(const State& wanted, Render&& render) {
+    if (!body_ || state_ != wanted) {
+      body_ = std::make_shared<const std::string>(render());
+      state_ = wanted;
     }
-    return body;
+    return body_;
   }
-};
 
-// The answer of /api/gpu/devices to those who see all GPUs, of the last fresh read.
-struct FreshDevices {
-  telemetry::SnapshotPtr read;
-  std::shared_ptr<const std::string> body;
+ private:
+  State state_ = {};
+  std::shared_ptr<const std::string> body_;
 };
 
 struct RouteCall;
@@ -137,14 +134,15 @@ struct Context {
   std::string slurm_error = {};                  // what keeps a hook of Slurm from its work
   andon::PluginReport plugin_report = {};        // of the Kubernetes agent
   std::map<DeviceId, std::int64_t> minors = {};  // as they were last read
-  RenderCache metrics = {};
-  RenderCache openmetrics = {};
-  RenderCache snapshot = {};
-  FreshDevices fresh_devices = {};
-  RenderCache brief = {};
-  RenderCache openapi = {};
-  RenderCache front_text = {};
-  RenderCache front_page = {};
+  RenderCache<> metrics = {};
+  RenderCache<> openmetrics = {};
+  RenderCache<> snapshot = {};
+  // The answer of /api/gpu/devices to those who see all GPUs, of the last fresh read.
+  RenderCache<telemetry::SnapshotPtr> fresh_devices = {};
+  RenderCache<> brief = {};
+  RenderCache<> openapi = {};
+  RenderCache<> front_text = {};
+  RenderCache<> front_page = {};
   // Queries of the history, the usage records, the alerts and the audit. Quota groups take
   // turns: see requester_of().
   FairQueue query_queue{limits::kMaxRunningQueries, limits::kMaxQueriesPerUser};
@@ -155,8 +153,8 @@ struct Context {
       {};
 };
 
-inline bool is_simulated(const Context& context) {
-  return context.telemetry.latest()->driver.info.simulated;
+inline bool is_simulated(const telemetry::Telemetry& telemetry) {
+  return telemetry.latest()->driver.info.simulated;
 }
 
 using protocol::NoParams;
@@ -190,7 +188,7 @@ std::vector<BoundRoute> openapi_routes();
 std::vector<BoundRoute> page_routes();
 
 // The newest snapshot as this caller sees it: for a token of some GPUs as if there were no others.
-telemetry::SnapshotPtr visible_snapshot(const Context&, const Principal&);
+telemetry::SnapshotPtr visible_snapshot(const telemetry::Telemetry&, const Principal&);
 
 // Answers with all GPUs that this caller sees, as they were at a past moment.
 void respond_with_past_snapshot(Context&, const RouteCall&, std::string_view at,

@@ -23,7 +23,7 @@ constexpr Duration kSettingReadTimeout = std::chrono::seconds(2);
 protocol::ChangeResults view_of(const Context& context,
                                 const control::SettingController::Changes& changes) {
   protocol::ChangeResults view;
-  view.simulated = is_simulated(context);
+  view.simulated = is_simulated(context.telemetry);
   for (const control::ChangeResult& change : changes)
     view.changes.push_back(protocol::change_result_of(change));
   return view;
@@ -108,7 +108,7 @@ void submit_change(Context& context, const RouteCall& call, const std::string& g
                    const Result<control::ChangeAction>& action, const ChangesResponder& respond,
                    const LeaseReference& reference = {}) {
   if (!action) return respond(action.error());
-  auto ids = resolve_gpu_ids(*visible_snapshot(context, call.principal), gpus);
+  auto ids = resolve_gpu_ids(*visible_snapshot(context.telemetry, call.principal), gpus);
   if (!ids) return respond(std::move(ids).error());
   auto requester = lease_requester_of(context, call, reference, *ids);
   if (!requester) return respond(std::move(requester).error());
@@ -139,7 +139,7 @@ const DeviceInfo* find_device_info(const Snapshot& snapshot, const DeviceId& id)
 
 void respond_with_management(Context& context, const RouteCall& call, const std::string& names,
                              const Responder<protocol::Management>& respond) {
-  auto ids = resolve_gpu_ids(*visible_snapshot(context, call.principal), names);
+  auto ids = resolve_gpu_ids(*visible_snapshot(context.telemetry, call.principal), names);
   if (!ids) return respond(std::move(ids).error());
   control::read_settings(
       context.loop, context.control, *ids, kSettingReadTimeout,
@@ -243,8 +243,8 @@ void get_audit(Context& context, const RouteCall& call, const protocol::AuditQue
   audit_query.limit = query.limit.value_or(audit_query.limit);
   audit_query.before = query.before;
   if (query.gpu || !call.principal.gpus.empty()) {
-    auto ids =
-        resolve_gpu_ids(*visible_snapshot(context, call.principal), query.gpu.value_or("all"));
+    auto ids = resolve_gpu_ids(*visible_snapshot(context.telemetry, call.principal),
+                               query.gpu.value_or("all"));
     if (!ids) return respond(std::move(ids).error());
     audit_query.gpus = fmt::format("{}", fmt::join(*ids, ","));
   }
@@ -260,7 +260,7 @@ void get_audit(Context& context, const RouteCall& call, const protocol::AuditQue
   const auto submit = [&context, audit_query](std::function<void(Result<Entries>)> on_done) {
     return context.control.storage().query_audit(audit_query, std::move(on_done));
   };
-  enqueue_query<Entries>(context, call, respond, submit, on_entries);
+  enqueue_query<Entries>(context.query_queue, call, respond, submit, on_entries);
 }
 
 }  // namespace

@@ -28,12 +28,8 @@ void get_gpu_devices(Context& context, const RouteCall& call, const NoParams&,
                              respond](const telemetry::SnapshotPtr& snapshot) {
     if (!caller.gpus.empty()) return respond(gpu_devices_of(*snapshot, caller));
     // Callers who share a read share its text.
-    FreshDevices& last = context.fresh_devices;
-    if (last.read != snapshot) {
-      last = {snapshot, std::make_shared<const std::string>(
-                            json::to_json(gpu_devices_of(*snapshot, caller)))};
-    }
-    respond.send_rendered(last.body);
+    respond.send_rendered(context.fresh_devices.get(
+        snapshot, [&] { return json::to_json(gpu_devices_of(*snapshot, caller)); }));
   };
   context.telemetry.read_fresh(kGpuDeviceProbes, send_devices);
 }
@@ -47,7 +43,7 @@ Result<const DeviceState*> find_device_by_name(const Snapshot& snapshot, const s
 
 void get_device(Context& context, const RouteCall& call, const protocol::DeviceName& name,
                 const Responder<protocol::Device>& respond) {
-  const auto visible = visible_snapshot(context, call.principal);
+  const auto visible = visible_snapshot(context.telemetry, call.principal);
   const Snapshot& snapshot = *visible;
   const auto device = find_device_by_name(snapshot, name.id);
   if (!device) return respond(device.error());
@@ -56,7 +52,7 @@ void get_device(Context& context, const RouteCall& call, const protocol::DeviceN
 
 void get_device_processes(Context& context, const RouteCall& call, const protocol::DeviceName& name,
                           const Responder<protocol::DeviceProcesses>& respond) {
-  const auto visible = visible_snapshot(context, call.principal);
+  const auto visible = visible_snapshot(context.telemetry, call.principal);
   const Snapshot& snapshot = *visible;
   const auto device = find_device_by_name(snapshot, name.id);
   if (!device) return respond(device.error());
@@ -69,7 +65,7 @@ void get_device_processes(Context& context, const RouteCall& call, const protoco
 void get_snapshot(Context& context, const RouteCall& call, const protocol::SnapshotQuery& query,
                   const Responder<protocol::Snapshot>& respond) {
   if (query.at) return respond_with_past_snapshot(context, call, *query.at, respond);
-  const auto visible = visible_snapshot(context, call.principal);
+  const auto visible = visible_snapshot(context.telemetry, call.principal);
   const Snapshot& snapshot = *visible;
   if (!call.principal.gpus.empty()) {
     return respond(protocol::snapshot_of(snapshot, &context.processes));
@@ -95,8 +91,9 @@ std::vector<BoundRoute> snapshot_routes() {
   return {bind(protocol::kSnapshot, &get_snapshot)};
 }
 
-telemetry::SnapshotPtr visible_snapshot(const Context& context, const Principal& principal) {
-  auto latest = context.telemetry.latest();
+telemetry::SnapshotPtr visible_snapshot(const telemetry::Telemetry& telemetry,
+                                        const Principal& principal) {
+  auto latest = telemetry.latest();
   if (principal.gpus.empty()) return latest;
   auto visible = std::make_shared<Snapshot>(*latest);
   std::erase_if(visible->devices,

@@ -49,8 +49,8 @@ void begin_energy_window(Context& context, const RouteCall& call, const NoParams
   window_request->privileged = requester_of(call).privileged;
   if (!call.principal.gpus.empty()) {
     const std::string names = fmt::format("{}", fmt::join(window_request->gpus, ","));
-    auto gpus =
-        resolve_gpu_ids(*visible_snapshot(context, call.principal), names.empty() ? "all" : names);
+    auto gpus = resolve_gpu_ids(*visible_snapshot(context.telemetry, call.principal),
+                                names.empty() ? "all" : names);
     if (!gpus) return respond(std::move(gpus).error());
     window_request->gpus = *std::move(gpus);
   }
@@ -145,7 +145,7 @@ void get_power_stream(Context& context, const RouteCall& call,
                       const protocol::PowerStreamRequest& request, const Responder<Text>& respond) {
   const double hz = request.hz.value_or(protocol::kDefaultPowerHz);
   const auto gpus =
-      resolve_gpus(*visible_snapshot(context, call.principal), request.gpus.value_or(""));
+      resolve_gpus(*visible_snapshot(context.telemetry, call.principal), request.gpus.value_or(""));
   if (!gpus) return respond(gpus.error());
   const auto period =
       std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(1 / hz));

@@ -88,7 +88,7 @@ struct ResolvedGpu {
 
 Result<ResolvedGpu> resolve_history_gpu(const Context& context, const Principal& principal,
                                         const std::string& id) {
-  const auto visible = visible_snapshot(context, principal);
+  const auto visible = visible_snapshot(context.telemetry, principal);
   const Snapshot& snapshot = *visible;
   ResolvedGpu out;
   out.about.simulated = snapshot.driver.info.simulated;
@@ -272,8 +272,8 @@ std::string columns_text(protocol::HistoryColumns about, const std::vector<Query
 void get_columns(Context& context, const RouteCall& call,
                  const protocol::HistoryColumnsQuery& query,
                  const Responder<protocol::HistoryColumns>& respond) {
-  auto wanted =
-      columns_query_of(*visible_snapshot(context, call.principal), query, context.history.now_ms());
+  auto wanted = columns_query_of(*visible_snapshot(context.telemetry, call.principal), query,
+                                 context.history.now_ms());
   if (!wanted) return respond(std::move(wanted).error());
   const auto shared = std::make_shared<const ColumnsQuery>(*std::move(wanted));
   const auto begin_query = [&context, shared, respond](const std::function<void()>& on_done) {

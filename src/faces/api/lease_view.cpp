@@ -143,7 +143,7 @@ protocol::Lease view_of(const Context& context, const lease::Lease& lease, const
 }
 
 protocol::LeaseAnswer answer_of(const Context& context, protocol::Lease lease) {
-  return {1, is_simulated(context), std::move(lease)};
+  return {1, is_simulated(context.telemetry), std::move(lease)};
 }
 
 std::optional<protocol::WithheldGpu> withheld_gpu_of(const Context& context, const DeviceId& id) {

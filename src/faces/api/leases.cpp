@@ -64,7 +64,8 @@ Result<void> check_local(const RouteCall& call, std::string_view what) {
 Result<lease::LeaseSpec> lease_spec_for(const Context& context, const RouteCall& call,
                                         const protocol::LeaseRequest& body,
                                         const lease::LeaseSpec* known) {
-  auto spec = protocol::lease_spec_of(body, *visible_snapshot(context, call.principal), known);
+  auto spec =
+      protocol::lease_spec_of(body, *visible_snapshot(context.telemetry, call.principal), known);
   const bool is_remote = call.principal.has_credential() || call.peer.relayed;
   if (!spec || !is_remote) return spec;
   if (spec->binding != lease::Binding::detached) {
@@ -354,7 +355,7 @@ void get_usage(Context& context, const RouteCall& call, const protocol::UsageQue
                const UsageResponder& respond) {
   const bool csv = query.format == protocol::TextFormat::csv;
   UsageQuery usage_query = usage_query_of(query, context.loop.wall());
-  usage_query.simulated = is_simulated(context);
+  usage_query.simulated = is_simulated(context.telemetry);
   const auto begin_query = [&context, respond, usage_query,
                             csv](const std::function<void()>& on_done) {
     const auto on_report = [&context, respond, usage_query, csv,

@@ -85,7 +85,7 @@ void get_metrics(Context& context, const RouteCall& call, const NoParams&,
   // Both numbers only grow, so their sum changes with either.
   const std::uint64_t state = context.telemetry.latest()->generation + context.lease_changes;
   const metrics::Format format = metrics::negotiate_format(call.accept);
-  RenderCache& rendered = format == metrics::Format::text ? context.metrics : context.openmetrics;
+  RenderCache<>& rendered = format == metrics::Format::text ? context.metrics : context.openmetrics;
   const auto& body = rendered.get(state, [&] { return render_metrics(context, format); });
   http::Response response(200, std::string(metrics::content_type_of(format)), body);
   response.headers.push_back({"Vary", "Accept"});

@@ -141,8 +141,8 @@ std::string document(const Context& context, const Principal& reader, std::strin
 </body>
 </html>
 )",
-                     host, files, known ? context.version : "", is_simulated(context), content,
-                     missing, known ? " on " + host : "", known ? host + " - " : "",
+                     host, files, known ? context.version : "", is_simulated(context.telemetry),
+                     content, missing, known ? " on " + host : "", known ? host + " - " : "",
                      context.instance);
 }
 
@@ -155,14 +155,14 @@ http::Response page_response(std::shared_ptr<const std::string> body) {
 void get_front(Context& context, const RouteCall& call, const protocol::PageParams&,
                const Responder<Text>& respond) {
   const bool html = call.accept.find("text/html") != std::string::npos;
-  const auto snapshot = visible_snapshot(context, call.principal);
+  const auto snapshot = visible_snapshot(context.telemetry, call.principal);
   const auto render = [&] {
     if (html) return document(context, call.principal, table_of(*snapshot));
     std::string table = context.device_table(protocol::snapshot_of(*snapshot, &context.processes));
     return snapshot->driver.initialised ? table : table + snapshot->driver.why + "\n";
   };
   const std::uint64_t state = snapshot->generation + context.processes.revision();
-  RenderCache& rendered = html ? context.front_page : context.front_text;
+  RenderCache<>& rendered = html ? context.front_page : context.front_text;
   const auto body = call.principal.gpus.empty() ? rendered.get(state, render)
                                                 : std::make_shared<const std::string>(render());
   http::Response response =

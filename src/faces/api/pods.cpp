@@ -38,9 +38,9 @@ protocol::Pod pod_of(const Context& context, const lease::Lease& lease) {
 
 protocol::Pods pods_of(const Context& context) {
   protocol::Pods pods;
-  pods.simulated = is_simulated(context);
+  pods.simulated = is_simulated(context.telemetry);
   pods.observes = context.leases.gpus().allocator() == lease::Allocator::kubernetes;
-  for (const lease::Lease* lease : jobs_with_gpus(context, lease::Allocator::kubernetes))
+  for (const lease::Lease* lease : jobs_with_gpus(context.leases, lease::Allocator::kubernetes))
     pods.pods.push_back(pod_of(context, *lease));
   return pods;
 }
@@ -51,7 +51,7 @@ void get_pods(Context& context, const NoParams&, const Responder<protocol::Pods>
 
 void forget_pods(Context& context, const RouteCall& call, const NoParams&,
                  const Responder<protocol::Pods>& respond) {
-  stop_observing(context, call, lease::Allocator::kubernetes,
+  stop_observing(context.leases, call, lease::Allocator::kubernetes,
                  [&context, respond](const Result<void>& result) {
                    if (!result) return respond(result.error());
                    respond(pods_of(context));
@@ -95,12 +95,12 @@ void begin_pod(Context& context, const RouteCall& call, const PodName& named,
                             respond](const Result<lease::Lease>& lease) {
                              if (!lease) return respond(lease.error());
                              protocol::PodStarted started;
-                             started.simulated = is_simulated(context);
+                             started.simulated = is_simulated(context.telemetry);
                              started.lease = view_of(context, *lease, viewer);
                              started.unknown = unknown;
                              respond(std::move(started));
                            });
-  report_observe_only(context, call, before);
+  report_observe_only(context.leases, call, before);
 }
 
 void end_pod(Context& context, const RouteCall& call, const PodName& named,
@@ -130,7 +130,7 @@ void report_device_plugin(Context& context, const RouteCall&, const NoParams&,
                           const Responder<protocol::DevicePlugin>& respond) {
   context.plugin_report.update({body.hidden.begin(), body.hidden.end()}, context.loop.now());
   protocol::DevicePlugin plugin;
-  plugin.simulated = is_simulated(context);
+  plugin.simulated = is_simulated(context.telemetry);
   plugin.hidden = body.hidden;
   respond(std::move(plugin));
 }

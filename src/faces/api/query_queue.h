@@ -16,7 +16,7 @@ namespace gpuyard::api {
 // result, and returns false if the disk's queue is full; `on_result` then gets the result. The
 // responder gets the refusal: Errc::busy, if too much waits in one of the two queues.
 template <class T, class Answer>
-void enqueue_query(Context& context, const RouteCall& call, const Responder<Answer>& respond,
+void enqueue_query(FairQueue& queries, const RouteCall& call, const Responder<Answer>& respond,
                    std::function<bool(std::function<void(Result<T>)>)> submit,
                    std::function<void(const Result<T>&)> on_result) {
   const auto begin = [respond, submit = std::move(submit),
@@ -29,7 +29,7 @@ void enqueue_query(Context& context, const RouteCall& call, const Responder<Answ
     respond(Error{Errc::busy, "the disk queue is full; try again"});
     on_done();
   };
-  if (!context.query_queue.try_enqueue(requester_of(call), begin)) respond(too_many_queries());
+  if (!queries.try_enqueue(requester_of(call), begin)) respond(too_many_queries());
 }
 
 }  // namespace gpuyard::api

@@ -39,7 +39,8 @@ lease::LeaseManager::OnDone answer_with(Context& context, const RouteCall& call,
     if (!result) return respond(result.error());
     call.report_action(gpu_action.action, gpu_action.changed, gpu_action.forced);
     const std::vector<DeviceId>& gpus = gpu_action.named;
-    respond(protocol::CordonResult{1, is_simulated(context), withheld_gpus_of(context, gpus)});
+    respond(protocol::CordonResult{1, is_simulated(context.telemetry),
+                                   withheld_gpus_of(context, gpus)});
   };
 }
 
@@ -48,7 +49,7 @@ void get_leases(Context& context, const RouteCall& call, const NoParams&,
   auto live = context.leases.leases_with_gpus();
   std::ranges::sort(live, {}, [](const lease::Lease* lease) { return lease->fence; });
   protocol::Leases all;
-  all.simulated = is_simulated(context);
+  all.simulated = is_simulated(context.telemetry);
   const Viewer viewer = viewer_of(call.principal);
   for (const lease::Lease* lease : live) {
     protocol::Lease view = view_of(context, *lease, viewer);
@@ -73,7 +74,7 @@ void get_load(Context& context, const NoParams&, const Responder<protocol::Load>
 void cordon_gpus(Context& context, const RouteCall& call, const protocol::ManagedGpus& named,
                  const protocol::CordonRequest& body,
                  const Responder<protocol::CordonResult>& respond) {
-  const auto gpus = resolve_gpu_ids(*visible_snapshot(context, call.principal), named.id);
+  const auto gpus = resolve_gpu_ids(*visible_snapshot(context.telemetry, call.principal), named.id);
   if (!gpus) return respond(gpus.error());
   const lease::Caller caller = caller_of(call);
   const GpuAction gpu_action =
@@ -88,7 +89,7 @@ void cordon_gpus(Context& context, const RouteCall& call, const protocol::Manage
 void override_withholding(Context& context, const RouteCall& call,
                           const protocol::ManagedGpus& named, const protocol::CordonRequest& body,
                           const Responder<protocol::CordonResult>& respond) {
-  const auto gpus = resolve_gpu_ids(*visible_snapshot(context, call.principal), named.id);
+  const auto gpus = resolve_gpu_ids(*visible_snapshot(context.telemetry, call.principal), named.id);
   if (!gpus) return respond(gpus.error());
   GpuAction gpu_action = gpu_action_of(
       "lease although withheld: " + body.reason, *gpus,
@@ -100,7 +101,7 @@ void override_withholding(Context& context, const RouteCall& call,
 
 void uncordon_gpus(Context& context, const RouteCall& call, const protocol::ManagedGpus& named,
                    const Responder<protocol::CordonResult>& respond) {
-  const auto gpus = resolve_gpu_ids(*visible_snapshot(context, call.principal), named.id);
+  const auto gpus = resolve_gpu_ids(*visible_snapshot(context.telemetry, call.principal), named.id);
   if (!gpus) return respond(gpus.error());
   const GpuAction gpu_action = gpu_action_of("uncordon", *gpus, [&](const DeviceId& gpu) {
     return context.leases.gpus().cordon_of(gpu).has_value();
@@ -120,7 +121,7 @@ std::string row_text(Context& context, const lease::Lease& lease,
 protocol::Queue queue_without_claims(const Context& context, const Viewer& viewer) {
   const lease::LeaseManager& leases = context.leases;
   protocol::Queue queue;
-  queue.simulated = is_simulated(context);
+  queue.simulated = is_simulated(context.telemetry);
   queue.pending_claimers = static_cast<std::int64_t>(leases.waiting_claim_count());
   for (const auto& [gpu, unleased] : leases.gpus().unleased_processes()) {
     for (const lease::ObservedProcess& process : unleased) {

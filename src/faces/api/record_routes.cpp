@@ -248,7 +248,7 @@ protocol::ProcessSpan process_span_view(const ProcessSpan& span, const Snapshot&
 void get_process_spans(Context& context, const RouteCall& call,
                        const protocol::ProcessSpansQuery& query,
                        const Responder<protocol::ProcessSpans>& respond) {
-  const auto snapshot = visible_snapshot(context, call.principal);
+  const auto snapshot = visible_snapshot(context.telemetry, call.principal);
   auto record_query = record_query_for<ProcessSpan>(context, call, *snapshot, query);
   if (!record_query) return respond(std::move(record_query).error());
   record_query->most = query.limit.value_or(protocol::kDefaultProcessSpans);
@@ -322,7 +322,7 @@ protocol::Bottlenecks bottlenecks_of(const std::vector<BottleneckSpan>& spans,
 void get_bottlenecks(Context& context, const RouteCall& call,
                      const protocol::BottlenecksQuery& query,
                      const Responder<protocol::Bottlenecks>& respond) {
-  const auto snapshot = visible_snapshot(context, call.principal);
+  const auto snapshot = visible_snapshot(context.telemetry, call.principal);
   auto record_query = record_query_for<BottleneckSpan>(context, call, *snapshot, query);
   if (!record_query) return respond(std::move(record_query).error());
   record_query->most = kUnlimitedSpans;
@@ -343,7 +343,7 @@ void respond_with_past_snapshot(Context& context, const RouteCall& call, std::st
   const auto at_ms = history::parse_moment(at, "at", now_ms);
   if (!at_ms) return respond(at_ms.error());
   if (*at_ms > now_ms) return respond(Error{Errc::invalid, "at must be in the past"});
-  const auto snapshot = visible_snapshot(context, call.principal);
+  const auto snapshot = visible_snapshot(context.telemetry, call.principal);
   const auto moment = std::make_shared<const Moment>(make_moment(context, *snapshot, *at_ms));
   const auto render = [moment, archives = Archives{context.process_recorder.archive(),
                                                    context.bottleneck_recorder.archive()}](

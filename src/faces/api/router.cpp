@@ -222,7 +222,7 @@ void Router::call(const BoundRoute& route, NamedValues parameters, Authenticator
                                        : render_error(route.info, permitted.error()));
   }
   // Every answer of a simulated machine is marked, including those whose body has no field for it.
-  if (is_simulated(context_)) {
+  if (is_simulated(context_.telemetry)) {
     call.reply = http::with_field(std::move(call.reply), {"X-Gpuyard-Simulated", "true"});
   }
   if (auto later = loading_response(context_, route.info)) return call.reply(*std::move(later));

@@ -68,7 +68,7 @@ SlurmNode node_of(Context& context) {
   node.observes = context.leases.gpus().allocator() == lease::Allocator::slurm;
   node.trouble = context.slurm_error;
   for (const DeviceState& gpu : snapshot->devices) node.gpus.push_back(gpu_of(context, gpu));
-  for (const lease::Lease* lease : jobs_with_gpus(context, lease::Allocator::slurm))
+  for (const lease::Lease* lease : jobs_with_gpus(context.leases, lease::Allocator::slurm))
     node.jobs.push_back(job_of(context, *lease));
   return node;
 }
@@ -82,13 +82,13 @@ void check_slurm(Context& context, const RouteCall& call, const NoParams&,
   if (body.trouble) context.slurm_error = *body.trouble;
   const bool before = context.leases.gpus().is_observe_only();
   context.leases.accept_report(lease::Allocator::slurm);
-  report_observe_only(context, call, before);
+  report_observe_only(context.leases, call, before);
   respond(node_of(context));
 }
 
 void forget_slurm(Context& context, const RouteCall& call, const NoParams&,
                   const Responder<SlurmNode>& respond) {
-  stop_observing(context, call, lease::Allocator::slurm,
+  stop_observing(context.leases, call, lease::Allocator::slurm,
                  [&context, respond](const Result<void>& result) {
                    if (!result) return respond(result.error());
                    context.slurm_error.clear();
@@ -163,7 +163,7 @@ void begin_job(Context& context, const RouteCall& call, const JobName& named,
                             respond](const Result<lease::Lease>& lease) {
                              if (!lease) return respond(lease.error());
                              protocol::SlurmJobStarted started;
-                             started.simulated = is_simulated(context);
+                             started.simulated = is_simulated(context.telemetry);
                              started.lease = view_of(context, *lease, viewer);
                              started.unknown = unknown;
                              for (const DeviceState& gpu : context.telemetry.latest()->devices) {
@@ -174,7 +174,7 @@ void begin_job(Context& context, const RouteCall& call, const JobName& named,
                              }
                              respond(std::move(started));
                            });
-  report_observe_only(context, call, before);
+  report_observe_only(context.leases, call, before);
 }
 
 void end_job(Context& context, const RouteCall& call, const JobName& named,

@@ -44,7 +44,7 @@ void judge_readings(GpuVerdict& out, const DeviceState& gpu) {
 
 void get_verdict(Context& context, const RouteCall& call, const NoParams&,
                  const Responder<GpuVerdicts>& respond) {
-  const telemetry::SnapshotPtr snapshot = visible_snapshot(context, call.principal);
+  const telemetry::SnapshotPtr snapshot = visible_snapshot(context.telemetry, call.principal);
   GpuVerdicts verdicts;
   verdicts.simulated = snapshot->driver.info.simulated;
   if (!snapshot->driver.initialised) verdicts.driver_error = snapshot->driver.why;
