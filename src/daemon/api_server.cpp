@@ -48,8 +48,8 @@ ApiServer::ApiServer(http::IoLoop& loop, const ServeOptions& options, Workers& w
                  &rooms.recorders.processes()),
       bottleneck_publisher_(event_hub_),
       alert_publisher_(event_hub_, rooms.alerts.service()),
-      context_(api_context()),
-      lease_publisher_(context_),
+      context_(api_rooms()),
+      lease_publisher_(context_.leases, event_hub_),
       router_(context_, identities_.authority),
       server_(
           loop,
@@ -58,14 +58,16 @@ ApiServer::ApiServer(http::IoLoop& loop, const ServeOptions& options, Workers& w
           },
           limits_of(options.config, descriptor_limit())),
       listeners_(loop, [this](const std::string& address) { on_opened(address); }) {
+  configure_api();
   if (options.config.zeus.is_enabled()) {
     zeus_.emplace(loop, workers.query, rooms.driver.telemetry(), rooms.control.control(),
                   identities_.authority, options.config, uids, options.version);
   }
 }
 
-api::Context ApiServer::api_context() {
+api::Rooms ApiServer::api_rooms() {
   return {
+      .loop = loop_,
       .telemetry = rooms_.driver.telemetry(),
       .events = event_hub_,
       .processes = rooms_.recorders.processes(),
@@ -74,7 +76,6 @@ api::Context ApiServer::api_context() {
       .bottleneck_recorder = rooms_.recorders.bottleneck_recorder(),
       .energy = rooms_.energy.meter(),
       .control = rooms_.control.control(),
-      .loop = loop_,
       .leases = rooms_.leases.leases(),
       .usage = rooms_.usage.recorder(),
       .alerts = rooms_.alerts.service(),
@@ -85,33 +86,35 @@ api::Context ApiServer::api_context() {
       .certificates = identities_.certificates,
       .loop_lag = rooms_.loop_lag,
       .alert_cost = rooms_.alerts.evaluation_time(),
-      .version = options_.version,
-      .configuration = config::section_digests(options_.config),
-      .metrics_prefix = options_.config.metrics.prefix,
-      .metrics_dialect = dialect_of(options_.config.metrics.dialect),
-      .tariff = {options_.config.energy.price_per_kwh, options_.config.energy.currency,
-                 options_.config.energy.g_co2_per_kwh},
-      .device_table = options_.device_table,
-      .can_signal = &processes::can_signal,
-      .reads_kernel_log = [this] { return rooms_.driver.reads_kernel_log(); },
-      .holders_may_control = options_.config.lease.may_control,
-      .quota_owner = [this](std::uint32_t uid) { return identities_.owner_of(uid); },
-      .user_name = [this](std::uint32_t uid) { return identities_.users.name_of(uid); },
-      .is_user_gone = [this](std::uint32_t uid) { return identities_.users.is_gone(uid); },
-      .lease_usage =
-          [this](const lease::Lease& lease) {
-            const auto use = rooms_.usage.recorder().usage_of(lease.id);
-            return use ? std::optional(protocol::lease_usage_of(*use)) : std::nullopt;
-          },
-      .resolve_user_names =
-          [this](const std::vector<std::uint32_t>& uids, std::function<void()> on_done) {
-            identities_.users.resolve(uids, std::move(on_done));
-          },
+  };
+}
+
+void ApiServer::configure_api() {
+  const config::Config& config = options_.config;
+  context_.users = {
+      .name_of = [this](std::uint32_t uid) { return identities_.users.name_of(uid); },
+      .is_gone = [this](std::uint32_t uid) { return identities_.users.is_gone(uid); },
+      .resolve = [this](const auto& uids,
+                        auto on_done) { identities_.users.resolve(uids, std::move(on_done)); },
       .check_group_member =
-          [this](std::uint32_t uid, std::function<void(bool)> on_member) {
+          [this](std::uint32_t uid, auto on_member) {
             identities_.group.query(uid, std::move(on_member));
           },
+      .quota_owner = [this](std::uint32_t uid) { return identities_.owner_of(uid); },
+      .can_signal = &processes::can_signal,
   };
+  context_.daemon.version = options_.version;
+  context_.energy.tariff = {config.energy.price_per_kwh, config.energy.currency,
+                            config.energy.g_co2_per_kwh};
+  context_.control.holders_may_control = config.lease.may_control;
+  context_.metrics.prefix = config.metrics.prefix;
+  context_.metrics.dialect = dialect_of(config.metrics.dialect);
+  context_.metrics.event_drops = &rooms_.driver.event_drops();
+  context_.node.reads_kernel_log = [this] { return rooms_.driver.reads_kernel_log(); };
+  context_.node.closed_listeners = &listeners_.closed();
+  context_.node.marks_error = [this] { return rooms_.leases.marks_error(); };
+  context_.brief.configuration = config::section_digests(config);
+  context_.pages.device_table = options_.device_table;
 }
 
 Result<void> ApiServer::listen() {
@@ -165,7 +168,7 @@ Result<void> ApiServer::listen() {
 void ApiServer::listen_tls() {
   if (options_.config.tls.listen.empty()) return;
   tls_.emplace(loop_, workers_.query, options_.config);
-  context_.tls = &tls_->tls_metrics();
+  context_.daemon.tls = &tls_->tls_metrics();
   tls_->open([this] {
     for (const std::string& text : options_.config.tls.listen) {
       listeners_.add("tls.listen " + text, [this, text]() -> Result<std::string> {
@@ -186,15 +189,12 @@ void ApiServer::on_opened(const std::string& address) {
 
 void ApiServer::start() {
   started_ = true;
-  context_.closed_listeners = &listeners_.closed();
-  context_.marks_error = [this] { return rooms_.leases.marks_error(); };
-  context_.event_drops = &rooms_.driver.event_drops();
   identities_.start();
   rooms_.alerts.watch_credentials({.tokens = &identities_.tokens,
                                    .tls = tls_ ? &tls_->tls_metrics() : nullptr,
                                    .closed_listeners = &listeners_.closed(),
-                                   .slurm_error = &context_.slurm_error,
-                                   .plugin_report = &context_.plugin_report});
+                                   .slurm_error = &context_.slurm.error,
+                                   .plugin_report = &context_.pods.plugin_report});
   lease_publisher_.start();
   rooms_.alerts.service().set_on_change(
       [this](const andon::Alert& alert) { alert_publisher_.on_change(alert); });
@@ -213,7 +213,7 @@ void ApiServer::reload_certificate() {
 }
 
 void ApiServer::add_missing_restrictions(const std::vector<std::string>& restrictions) {
-  context_.lacks.insert(context_.lacks.end(), restrictions.begin(), restrictions.end());
+  context_.node.lacks.insert(context_.node.lacks.end(), restrictions.begin(), restrictions.end());
 }
 
 void ApiServer::on_snapshot(const telemetry::SnapshotPtr& snapshot) {

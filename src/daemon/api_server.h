@@ -69,7 +69,8 @@ class ApiServer {
  private:
   void listen_tls();
   void on_opened(const std::string& address);
-  api::Context api_context();  // refers to the members above context_
+  api::Rooms api_rooms();  // refers to the members above context_
+  void configure_api();
 
   http::IoLoop& loop_;
   const ServeOptions& options_;

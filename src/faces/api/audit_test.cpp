@@ -133,7 +133,7 @@ TEST_F(AuditRoutes, ControlChangesAreAudited) {
       call("PUT", "/api/gpu/manage/0/power-limit", R"({"power_limit_mw":300000})", root());
     }
     if (info.pattern == "/api/gpu/pods") {
-      context_.leases.accept_report(lease::Allocator::kubernetes);
+      world_.leases->accept_report(lease::Allocator::kubernetes);
     }
     if (const auto all = alert_service_.silences().all(); path.ends_with("{}") && !all.empty()) {
       path.replace(path.size() - 2, 2, all.front().id);

@@ -66,25 +66,25 @@ Error credential_ended_error() {
   return {Errc::denied, "the token expired or was revoked while the request was waiting"};
 }
 
-Credential token_credential(Context& context, const std::string& token) {
-  return {[&context, token]() -> std::optional<http::Response> {
-            const auth::Token* now = context.tokens.find(token);
-            if (now != nullptr && now->is_valid(context.loop.wall())) return std::nullopt;
+Credential token_credential(AuthApi& api, const std::string& token) {
+  return {[&api, token]() -> std::optional<http::Response> {
+            const auth::Token* now = api.tokens.find(token);
+            if (now != nullptr && now->is_valid(api.loop.wall())) return std::nullopt;
             return unauthenticated_response(credential_ended_error());
           },
-          [&context, token](std::function<void()> on_end) {
-            return context.tokens.subscribe_to_end(token, std::move(on_end));
+          [&api, token](std::function<void()> on_end) {
+            return api.tokens.subscribe_to_end(token, std::move(on_end));
           }};
 }
 
-Credential certificate_credential(Context& context, const http::Peer& peer) {
-  return {[&context, peer]() -> std::optional<http::Response> {
-            const auto good = context.certificates.check(peer);
+Credential certificate_credential(AuthApi& api, const http::Peer& peer) {
+  return {[&api, peer]() -> std::optional<http::Response> {
+            const auto good = api.certificates.check(peer);
             if (good) return std::nullopt;
             return http::error_response(good.error());
           },
-          [&context, peer](std::function<void()> on_end) {
-            return context.certificates.subscribe(peer, std::move(on_end));
+          [&api, peer](std::function<void()> on_end) {
+            return api.certificates.subscribe(peer, std::move(on_end));
           }};
 }
 
@@ -139,9 +139,9 @@ void Authenticator::check_token(const std::shared_ptr<PendingCall>& call, std::s
                                 const OnAuthenticated& on_authenticated) {
   const http::Peer& peer = call->request.peer;
   const Transport transport = transport_of(peer, authority_);
-  const auto token = context_.tokens.authenticate(text);
+  const auto token = api_.tokens.authenticate(text);
   if (transport == Transport::plain_tcp) {
-    if (token) context_.tokens.record_use((*token)->id, peer.quota_group, true);
+    if (token) api_.tokens.record_use((*token)->id, peer.quota_group, true);
     return refuse(call,
                   {Errc::denied,
                    "token refused: it was sent without TLS, where others can read it. Use https:// "
@@ -153,12 +153,12 @@ void Authenticator::check_token(const std::shared_ptr<PendingCall>& call, std::s
   }
   if (!token) return refuse(call, token.error(), 401);
   const std::string id = (*token)->id;
-  context_.tokens.record_use(id, peer.quota_group);
-  call->reply = bind_to_credential(token_credential(context_, id), std::move(call->reply));
+  api_.tokens.record_use(id, peer.quota_group);
+  call->reply = bind_to_credential(token_credential(api_, id), std::move(call->reply));
   const auto on_membership = [this, id, transport, call, on_authenticated](bool member) {
     // The check of the group takes a while.
-    const auth::Token* now = context_.tokens.find(id);
-    if (now == nullptr || !now->is_valid(context_.loop.wall())) {
+    const auth::Token* now = api_.tokens.find(id);
+    if (now == nullptr || !now->is_valid(api_.loop.wall())) {
       return call->reply(unauthenticated_response(credential_ended_error()));
     }
     on_authenticated(principal_of(*now, transport, member, authority_));
@@ -171,7 +171,7 @@ void Authenticator::resolve_membership(const auth::Token& token,
                                        std::function<void(bool)> on_membership) {
   const bool asks_group = token.scope > Scope::lease && token.uid;
   if (!asks_group || authority_.is_admin(*token.uid)) return on_membership(false);
-  context_.check_group_member(*token.uid, std::move(on_membership));
+  api_.users.check_group_member(*token.uid, std::move(on_membership));
 }
 
 void Authenticator::check_certificate(const std::shared_ptr<PendingCall>& call,
@@ -181,7 +181,7 @@ void Authenticator::check_certificate(const std::shared_ptr<PendingCall>& call,
     record_refusal(call, peer.quota_group, why);
     call->reply(http::error_response({Errc::denied, std::move(why)}));
   };
-  if (auto good = context_.certificates.check(peer); !good) return refuse(good.error().text());
+  if (auto good = api_.certificates.check(peer); !good) return refuse(good.error().text());
   if (can_be_cross_site(call->request)) {
     return refuse(
         "refused, because browsers send client certificates for any page: a change needs "
@@ -191,8 +191,7 @@ void Authenticator::check_certificate(const std::shared_ptr<PendingCall>& call,
     const auto known = authority_.certificates.find(name);
     if (known == authority_.certificates.end()) continue;
     const auth::Token& grant = known->second;
-    call->reply =
-        bind_to_credential(certificate_credential(context_, peer), std::move(call->reply));
+    call->reply = bind_to_credential(certificate_credential(api_, peer), std::move(call->reply));
     return resolve_membership(grant, [this, &grant, on_authenticated](bool member) {
       on_authenticated(principal_of(grant, Transport::tls, member, authority_));
     });
@@ -209,7 +208,7 @@ void Authenticator::record_refusal(const std::shared_ptr<const PendingCall>& cal
   control::ChangeRequester requester{by, false, call->request_id, call->request.received_at};
   requester.over_tcp = peer.kind == http::Peer::Kind::tcp;
   if (requester.over_tcp) requester.quota_owner = quota_group_of(peer);
-  context_.control.record_refusal(requester, "invalid token", {Errc::denied, std::move(why)});
+  api_.control.record_refusal(requester, "invalid token", {Errc::denied, std::move(why)});
 }
 
 void Authenticator::refuse(const std::shared_ptr<PendingCall>& call, const Error& why, int status) {
@@ -224,9 +223,7 @@ void Authenticator::refuse(const std::shared_ptr<PendingCall>& call, const Error
     call->reply(status == 401 ? unauthenticated_response(why)
                               : http::error_response(status, "denied", why.text(), why.hint));
   };
-  if (context_.auth_throttle.record_failure(quota_group_of(call->request.peer), record_line,
-                                            answer))
-    return;
+  if (api_.throttle.record_failure(quota_group_of(call->request.peer), record_line, answer)) return;
   http::Response busy = http::error_response(
       429, "busy", "too many invalid tokens were sent recently; try again in a few seconds");
   busy.headers.push_back({"Retry-After", "5"});

@@ -12,7 +12,7 @@
 
 namespace gpuyard::api {
 
-struct Context;
+struct AuthApi;
 
 class Authenticator {
  public:
@@ -24,9 +24,8 @@ class Authenticator {
   };
   using OnAuthenticated = std::function<void(Principal)>;
 
-  // The context and the authority outlive this.
-  Authenticator(Context& context, const Authority& authority)
-      : context_(context), authority_(authority) {}
+  // Both outlive this.
+  Authenticator(AuthApi& api, const Authority& authority) : api_(api), authority_(authority) {}
 
   // Calls `on_authenticated` now or later; or answers the call itself and never calls it.
   void authenticate(const std::shared_ptr<PendingCall>&, const OnAuthenticated& on_authenticated);
@@ -42,7 +41,7 @@ class Authenticator {
   void record_refusal(const std::shared_ptr<const PendingCall>&, const std::string& by,
                       std::string why) const;
 
-  Context& context_;
+  AuthApi& api_;
   const Authority& authority_;
 };
 

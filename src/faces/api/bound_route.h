@@ -23,6 +23,8 @@
 namespace gpuyard::api {
 
 struct Context;  // see context.h
+template <class Api>
+Api& api_of(Context&);
 
 // The changes that a handler reports for the audit.
 struct ReportedActions {
@@ -80,9 +82,9 @@ struct BoundRoute {
 Result<void> read_call(const RouteCall&, const json::Shape& of_parameters, void* parameters,
                        const json::Shape* of_body, void* body);
 
-// `handler` takes the context, the call if it needs to know the caller, the parameters, the body if
-// the route has one, and the responder.
-template <class Params, class Answer, class Body, class Handler>
+// `handler` takes the struct of its family (context.h), the call if it needs to know the caller,
+// the parameters, the body if the route has one, and the responder.
+template <class Api, class Params, class Answer, class Body, class Handler>
 BoundRoute bind(const protocol::Route<Params, Answer, Body>& route, Handler handler) {
   constexpr bool kHasBody = !std::is_same_v<Body, protocol::NoBody>;
   BoundRoute bound{.info = route, .parameters = &json::shape_of<Params>};
@@ -102,15 +104,21 @@ BoundRoute bind(const protocol::Route<Params, Answer, Body>& route, Handler hand
     const auto read = read_call(call, json::shape_of<Params>, &parameters, of_body, &body);
     if (!read) return respond(read.error());
     if constexpr (kHasBody) {
-      handler(context, call, parameters, body, respond);
-    } else if constexpr (std::is_invocable_v<Handler, Context&, const RouteCall&, const Params&,
+      handler(api_of<Api>(context), call, parameters, body, respond);
+    } else if constexpr (std::is_invocable_v<Handler, Api&, const RouteCall&, const Params&,
                                              const Responder<Answer>&>) {
-      handler(context, call, parameters, respond);
+      handler(api_of<Api>(context), call, parameters, respond);
     } else {
-      handler(context, parameters, respond);
+      handler(api_of<Api>(context), parameters, respond);
     }
   };
   return bound;
+}
+
+template <class Params, class Answer, class Body, class Api, class... Rest>
+BoundRoute bind(const protocol::Route<Params, Answer, Body>& route,
+                void (*handler)(Api&, Rest...)) {
+  return bind<Api>(route, handler);
 }
 
 }  // namespace gpuyard::api

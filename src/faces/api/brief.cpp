@@ -45,32 +45,32 @@ struct Occupancy {
   std::optional<std::string> why = {};
 };
 
-Occupancy occupancy_of(const Context& context, const DeviceId& id,
+Occupancy occupancy_of(const BriefApi& api, const DeviceId& id,
                        const std::map<DeviceId, const lease::Lease*>& holders) {
   using enum protocol::GpuUse;
   if (const auto held = holders.find(id); held != holders.end()) {
     const lease::Lease& lease = *held->second;
     return {lease.state == lease::LeaseState::draining ? draining : leased,
-            display_name(context, lease.uid)};
+            display_name(api.users, lease.uid)};
   }
-  const auto& unleased = context.leases.gpus().unleased_processes();
+  const auto& unleased = api.leases.gpus().unleased_processes();
   if (const auto found = unleased.find(id); found != unleased.end() && !found->second.empty()) {
     // The owner of a process that cannot be seen from here is not known.
     const auto known =
         std::ranges::find(found->second, lease::ObservedProcess::Attribution::outsider,
                           &lease::ObservedProcess::attribution);
     if (known == found->second.end()) return {outside};
-    return {outside, display_name(context, known->uid)};
+    return {outside, display_name(api.users, known->uid)};
   }
-  if (auto why = context.leases.gpus().withheld_reason(id))
+  if (auto why = api.leases.gpus().withheld_reason(id))
     return {withheld, {}, std::move(why->first)};
   return {};
 }
 
-void add_gpu(const Context& context, const DeviceState& gpu,
+void add_gpu(const BriefApi& api, const DeviceState& gpu,
              const std::map<DeviceId, const lease::Lease*>& holders, protocol::Brief& brief) {
   protocol::BriefGpus& gpus = brief.gpus;
-  Occupancy occupancy = occupancy_of(context, gpu.info.id, holders);
+  Occupancy occupancy = occupancy_of(api, gpu.info.id, holders);
   gpus.index.push_back(gpu.info.index);
   gpus.uuid.push_back(gpu.info.uuid);
   gpus.model.push_back(find_or_add_model(brief.models, gpu));
@@ -84,9 +84,9 @@ void add_gpu(const Context& context, const DeviceState& gpu,
   gpus.power_w.push_back(watts(number_of(gpu.sample, Metric::power_draw)));
 }
 
-void count_alerts(const Context& context, const Principal& caller, protocol::Brief& brief) {
-  for (const andon::Alert& alert : context.alerts.engine().firing_alerts()) {
-    if (alert.acknowledged || context.alerts.silences().is_silenced(alert)) continue;
+void count_alerts(const BriefApi& api, const Principal& caller, protocol::Brief& brief) {
+  for (const andon::Alert& alert : api.alerts.engine().firing_alerts()) {
+    if (alert.acknowledged || api.alerts.silences().is_silenced(alert)) continue;
     if (!caller.gpus.empty() && !caller.can_see(alert.gpu)) continue;
     ++brief.alerts;
     const AlertLevel level = andon::level_of(alert.severity);
@@ -94,46 +94,46 @@ void count_alerts(const Context& context, const Principal& caller, protocol::Bri
   }
 }
 
-std::map<std::string, std::string> configuration_of(const Context& context) {
-  auto digests = context.configuration;
+std::map<std::string, std::string> configuration_of(const BriefApi& api) {
+  auto digests = api.configuration;
   std::string rules;
-  for (const andon::Rule& rule : context.alerts.engine().rules()) {
+  for (const andon::Rule& rule : api.alerts.engine().rules()) {
     rules += json::to_json(rule_view(rule));
   }
   digests.emplace("rules", fmt::format("{:016x}", std::hash<std::string>{}(rules)));
   return digests;
 }
 
-std::string brief_of(const Context& context, const Principal& caller) {
-  const telemetry::SnapshotPtr snapshot = visible_snapshot(context.telemetry, caller);
+std::string brief_of(const BriefApi& api, const Principal& caller) {
+  const telemetry::SnapshotPtr snapshot = visible_snapshot(api.telemetry, caller);
   protocol::Brief brief;
   brief.simulated = snapshot->driver.info.simulated;
   brief.host = host_name();
-  brief.instance = context.instance;
-  brief.version = context.version;
+  brief.instance = api.daemon.instance;
+  brief.version = api.daemon.version;
   brief.driver_version = protocol::driver_info_of(snapshot->driver.info).driver_version;
   if (!snapshot->driver.initialised) brief.driver_error = snapshot->driver.why;
   if (caller.gpus.empty()) {
-    brief.waiting = static_cast<std::int64_t>(context.leases.waiting_claim_count());
+    brief.waiting = static_cast<std::int64_t>(api.leases.waiting_claim_count());
   }
-  count_alerts(context, caller, brief);
-  brief.configuration = configuration_of(context);
+  count_alerts(api, caller, brief);
+  brief.configuration = configuration_of(api);
   std::map<DeviceId, const lease::Lease*> holders;
-  for (const lease::Lease* lease : context.leases.leases_with_gpus()) {
+  for (const lease::Lease* lease : api.leases.leases_with_gpus()) {
     for (const DeviceId& gpu : lease->gpus) holders.insert_or_assign(gpu, lease);
   }
-  for (const DeviceState& gpu : snapshot->devices) add_gpu(context, gpu, holders, brief);
+  for (const DeviceState& gpu : snapshot->devices) add_gpu(api, gpu, holders, brief);
   return json::to_json(brief);
 }
 
-void get_brief(Context& context, const RouteCall& call, const NoParams&,
+void get_brief(BriefApi& api, const RouteCall& call, const NoParams&,
                const Responder<protocol::Brief>& respond) {
   const bool whole = call.principal.gpus.empty();
   // Both numbers only grow, so their sum changes with either.
-  const std::uint64_t state = context.telemetry.latest()->generation + context.lease_changes;
-  const auto render = [&] { return brief_of(context, call.principal); };
+  const std::uint64_t state = api.telemetry.latest()->generation + api.lease_changes;
+  const auto render = [&] { return brief_of(api, call.principal); };
   const auto body =
-      whole ? context.brief.get(state, render) : std::make_shared<const std::string>(render());
+      whole ? api.brief.get(state, render) : std::make_shared<const std::string>(render());
   http::Response response{200, "application/json", body};
   response.etag = fmt::format("\"{:016x}\"", std::hash<std::string_view>{}(*body));
   respond.send(std::move(response));
@@ -159,29 +159,28 @@ bool are_linked(const lease::GpuPool& gpus, const std::vector<DeviceId>& chosen)
   return first && std::ranges::all_of(chosen, [&](const auto& id) { return clique(id) == first; });
 }
 
-void get_free(Context& context, const RouteCall& call, const protocol::FreeQuery& query,
+void get_free(BriefApi& api, const RouteCall& call, const protocol::FreeQuery& query,
               const Responder<protocol::FreeGpus>& respond) {
   protocol::LeaseRequest body;
   body.gpus = query.gpus;
   body.min_free_bytes = query.min_free_bytes;
   body.model = query.model;
-  const telemetry::SnapshotPtr snapshot = visible_snapshot(context.telemetry, call.principal);
+  const telemetry::SnapshotPtr snapshot = visible_snapshot(api.telemetry, call.principal);
   auto spec = protocol::lease_spec_of(body, *snapshot);
   if (!spec) return respond(std::move(spec).error().in("query"));
   spec->allowed_gpus = call.principal.gpus;
   // A caller who is not known has no quota.
-  const auto offer =
-      context.leases.offer(call.principal.uid.value_or(static_cast<uid_t>(-1)), *spec);
+  const auto offer = api.leases.offer(call.principal.uid.value_or(static_cast<uid_t>(-1)), *spec);
   if (!offer) return respond(offer.error());
   protocol::FreeGpus answer;
   answer.simulated = snapshot->driver.info.simulated;
   answer.enough = !offer->chosen.empty();
   answer.why = offer->reason;
   if (call.principal.gpus.empty()) {
-    answer.waiting = static_cast<std::int64_t>(context.leases.waiting_claim_count());
+    answer.waiting = static_cast<std::int64_t>(api.leases.waiting_claim_count());
   }
   answer.capacity = static_cast<std::int64_t>(snapshot->devices.size());
-  answer.linked = are_linked(context.leases.gpus(), offer->chosen);
+  answer.linked = are_linked(api.leases.gpus(), offer->chosen);
   for (const DeviceState& gpu : snapshot->devices) {
     if (std::ranges::find(offer->free, gpu.info.id) == offer->free.end()) continue;
     answer.gpus.push_back(free_gpu_of(gpu, offer->chosen));

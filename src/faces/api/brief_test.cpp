@@ -54,7 +54,7 @@ TEST_F(Brief, HasTheSameTagUntilSomethingChanges) {
   pass(seconds(5));
   EXPECT_EQ(get(kBrief)->answer->etag, first->answer->etag);
   held(R"({"id":"train-1-of-many-leases"})", process(10));
-  ++context_.lease_changes;  // as LeasePublisher counts
+  ++context_.leases.changes;  // as LeasePublisher counts
   EXPECT_NE(get(kBrief)->answer->etag, first->answer->etag);
 }
 

@@ -17,12 +17,12 @@ class ClaimWait : public std::enable_shared_from_this<ClaimWait> {
 
   // Calls `on_done` with the lease once it no longer waits, or after `at_most` in its state then;
   // never if the client disconnects before. Until then the claim's client counts as present.
-  static void begin(Context&, const lease::Lease& now, Duration at_most,
+  static void begin(LeaseApi&, const lease::Lease& now, Duration at_most,
                     const std::shared_ptr<http::DisconnectNotifier>& client, OnDone on_done);
 
  private:
   ClaimWait(const lease::Lease& now, OnDone on_done) : lease_(now), on_done_(std::move(on_done)) {}
-  void start(Context&, Duration at_most, const std::shared_ptr<http::DisconnectNotifier>& client);
+  void start(LeaseApi&, Duration at_most, const std::shared_ptr<http::DisconnectNotifier>& client);
   void finish();
   void cancel();
 

@@ -72,8 +72,8 @@ class AnonymousCallers : public LeaseRoutes {
  protected:
   AnonymousCallers() {
     tls_.reload_error = "the file /etc/secret/place/tls.pem expired";
-    context_.tls = &tls_;
-    context_.closed_listeners = &closed_;
+    context_.daemon.tls = &tls_;
+    context_.node.closed_listeners = &closed_;
   }
   metrics::TlsMetrics tls_;
   const std::map<std::string, std::string> closed_{{"tls.listen 192.0.2.9:9411", "is taken"}};

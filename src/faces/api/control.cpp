@@ -20,24 +20,24 @@ using ChangesResponder = Responder<protocol::ChangeResults>;
 
 constexpr Duration kSettingReadTimeout = std::chrono::seconds(2);
 
-protocol::ChangeResults view_of(const Context& context,
+protocol::ChangeResults view_of(const ControlApi& api,
                                 const control::SettingController::Changes& changes) {
   protocol::ChangeResults view;
-  view.simulated = is_simulated(context.telemetry);
+  view.simulated = is_simulated(api.telemetry);
   for (const control::ChangeResult& change : changes)
     view.changes.push_back(protocol::change_result_of(change));
   return view;
 }
 
 // Answers with a single change or its error; of several changes, each has its own.
-void respond_with_changes(const Context& context,
+void respond_with_changes(const ControlApi& api,
                           const Result<control::SettingController::Changes>& changes,
                           const ChangesResponder& respond) {
   if (!changes) return respond(changes.error());
   if (changes->size() == 1 && changes->front().error) return respond(*changes->front().error);
   const bool failed = std::ranges::any_of(
       *changes, [](const control::ChangeResult& one) { return one.error.has_value(); });
-  auto view = view_of(context, *changes);
+  auto view = view_of(api, *changes);
   failed ? respond(std::move(view), protocol::kMultiStatus) : respond(std::move(view));
 }
 
@@ -47,80 +47,80 @@ struct LeaseReference {
   std::optional<std::uint64_t> fence = {};
 };
 
-Result<void> check_lease(const Context& context, const RouteCall& call,
+Result<void> check_lease(const ControlApi& api, const RouteCall& call,
                          const LeaseReference& reference, const std::vector<DeviceId>& gpus) {
-  if (call.scope_error && !context.holders_may_control) {
+  if (call.scope_error && !api.holders_may_control) {
     return Error{Errc::denied,
                  "lease holders cannot change settings here: lease.may_control is false"};
   }
   if (!reference.fence) {
     return Error{Errc::invalid, "fence: required with a lease; its value is in GPUYARD_FENCE"};
   }
-  const lease::Lease* lease = context.leases.find(*reference.lease);
+  const lease::Lease* lease = api.leases.find(*reference.lease);
   const bool others = lease != nullptr && call.principal.uid != lease->uid &&
                       call.principal.scope < protocol::Scope::admin;
   if (others) return Error{Errc::denied, "the lease belongs to another user"};
   for (const DeviceId& gpu : gpus) {
-    GPUYARD_TRY(context.leases.check_holds_gpu(*reference.lease, reference.fence, gpu));
+    GPUYARD_TRY(api.leases.check_holds_gpu(*reference.lease, reference.fence, gpu));
   }
   return {};
 }
 
-control::ChangeRequester control_requester_of(const Context& context, const RouteCall& call) {
+control::ChangeRequester control_requester_of(const ControlApi& api, const RouteCall& call) {
   const bool admin = call.principal.scope >= protocol::Scope::admin;
-  return control_requester_of(context, call.principal, admin, call.request_id, call.received);
+  return control_requester_of(api.users, call.principal, admin, call.request_id, call.received);
 }
 
 // Under a lease, the owner of the change is the lease.
-Result<control::ChangeRequester> lease_requester_of(Context& context, const RouteCall& call,
+Result<control::ChangeRequester> lease_requester_of(ControlApi& api, const RouteCall& call,
                                                     const LeaseReference& reference,
                                                     const std::vector<DeviceId>& gpus) {
-  control::ChangeRequester requester = control_requester_of(context, call);
+  control::ChangeRequester requester = control_requester_of(api, call);
   if (!reference.lease) {
     if (!call.scope_error) return requester;
-    context.control.record_refusal(requester, "change GPUs without a lease", *call.scope_error);
+    api.control.record_refusal(requester, "change GPUs without a lease", *call.scope_error);
     return *call.scope_error;
   }
-  if (auto valid = check_lease(context, call, reference, gpus); !valid) {
-    context.control.record_refusal(requester, "change GPUs under lease " + *reference.lease,
-                                   valid.error());
+  if (auto valid = check_lease(api, call, reference, gpus); !valid) {
+    api.control.record_refusal(requester, "change GPUs under lease " + *reference.lease,
+                               valid.error());
     return std::move(valid).error();
   }
   requester.principal = std::exchange(requester.owner, lease::owner_of(*reference.lease));
   // Not there for a change of no GPU, which is checked against no lease.
-  if (const lease::Lease* lease = context.leases.find(*reference.lease)) {
+  if (const lease::Lease* lease = api.leases.find(*reference.lease)) {
     requester.lease_holder = fmt::format("uid {}", lease->uid);
   }
   return requester;
 }
 
 // Checks the lease again when the change's turn comes: the lease may have ended by then.
-control::AuthorizationCheck authorization_check_of(const Context& context,
+control::AuthorizationCheck authorization_check_of(const ControlApi& api,
                                                    const LeaseReference& reference) {
   if (!reference.lease) return {};
-  return [&leases = context.leases, reference](const DeviceId& gpu) {
+  return [&leases = api.leases, reference](const DeviceId& gpu) {
     return leases.check_holds_gpu(*reference.lease, reference.fence, gpu);
   };
 }
 
-void submit_change(Context& context, const RouteCall& call, const std::string& gpus,
+void submit_change(ControlApi& api, const RouteCall& call, const std::string& gpus,
                    const protocol::ChangeOptions& options,
                    const Result<control::ChangeAction>& action, const ChangesResponder& respond,
                    const LeaseReference& reference = {}) {
   if (!action) return respond(action.error());
-  auto ids = resolve_gpu_ids(*visible_snapshot(context.telemetry, call.principal), gpus);
+  auto ids = resolve_gpu_ids(*visible_snapshot(api.telemetry, call.principal), gpus);
   if (!ids) return respond(std::move(ids).error());
-  auto requester = lease_requester_of(context, call, reference, *ids);
+  auto requester = lease_requester_of(api, call, reference, *ids);
   if (!requester) return respond(std::move(requester).error());
   control::ChangeRequest request{*std::move(requester), *std::move(ids), *action};
   request.force = options.force.value_or(false);
   request.atomic = options.atomic.value_or(false);
   request.dry_run = options.dry_run.value_or(false);
-  request.authorization_check = authorization_check_of(context, reference);
+  request.authorization_check = authorization_check_of(api, reference);
   if (!options.wait.value_or(true))
-    return respond_with_changes(context, context.control.submit_async(request), respond);
-  context.control.submit(request, [&context, respond](const auto& changes) {
-    respond_with_changes(context, changes, respond);
+    return respond_with_changes(api, api.control.submit_async(request), respond);
+  api.control.submit(request, [&api, respond](const auto& changes) {
+    respond_with_changes(api, changes, respond);
   });
 }
 
@@ -137,18 +137,18 @@ const DeviceInfo* find_device_info(const Snapshot& snapshot, const DeviceId& id)
   return nullptr;
 }
 
-void respond_with_management(Context& context, const RouteCall& call, const std::string& names,
+void respond_with_management(ControlApi& api, const RouteCall& call, const std::string& names,
                              const Responder<protocol::Management>& respond) {
-  auto ids = resolve_gpu_ids(*visible_snapshot(context.telemetry, call.principal), names);
+  auto ids = resolve_gpu_ids(*visible_snapshot(api.telemetry, call.principal), names);
   if (!ids) return respond(std::move(ids).error());
   control::read_settings(
-      context.loop, context.control, *ids, kSettingReadTimeout,
-      [&context, respond](const std::vector<control::SettingReading>& all) {
-        const auto latest = context.telemetry.latest();
+      api.loop, api.control, *ids, kSettingReadTimeout,
+      [&api, respond](const std::vector<control::SettingReading>& all) {
+        const auto latest = api.telemetry.latest();
         protocol::Management view;
         view.simulated = latest->driver.info.simulated;
-        view.enabled = context.control.policy().enabled;
-        view.notes = context.control.notes();
+        view.enabled = api.control.policy().enabled;
+        view.notes = api.control.notes();
         for (const control::SettingReading& one : all) {
           if (view.gpus.empty() || view.gpus.back().uuid != one.gpu) {
             const DeviceInfo* info = find_device_info(*latest, one.gpu);
@@ -158,7 +158,7 @@ void respond_with_management(Context& context, const RouteCall& call, const std:
                                  {}});
           }
           view.gpus.back().settings.push_back(protocol::managed_setting_of(
-              one.kind, one.state, context.control.managed_setting(one.gpu, one.kind)));
+              one.kind, one.state, api.control.managed_setting(one.gpu, one.kind)));
         }
         respond(std::move(view));
       });
@@ -169,67 +169,67 @@ template <class Body, class SettingOf>
 BoundRoute bind_setting(
     const protocol::Route<protocol::ManagedGpus, protocol::ChangeResults, Body>& route,
     SettingOf setting_of) {
-  return bind(route, [setting_of](Context& context, const RouteCall& call,
-                                  const protocol::ManagedGpus& gpus, const Body& body,
-                                  const ChangesResponder& respond) {
-    submit_change(context, call, gpus.id, body, set_value_action(setting_of(body), body), respond,
-                  {body.lease, body.fence});
-  });
+  return bind<ControlApi>(
+      route, [setting_of](ControlApi& api, const RouteCall& call, const protocol::ManagedGpus& gpus,
+                          const Body& body, const ChangesResponder& respond) {
+        submit_change(api, call, gpus.id, body, set_value_action(setting_of(body), body), respond,
+                      {body.lease, body.fence});
+      });
 }
 
 BoundRoute bind_restore(
     const protocol::Route<protocol::RestoreQuery, protocol::ChangeResults>& route,
     SettingKind kind) {
-  return bind(route, [kind](Context& context, const RouteCall& call,
-                            const protocol::RestoreQuery& query, const ChangesResponder& respond) {
-    const protocol::ChangeOptions options{query.atomic, query.force, query.dry_run, query.wait};
-    submit_change(context, call, query.id, options, control::ChangeAction(control::Restore{kind}),
-                  respond, {query.lease, query.fence});
-  });
+  return bind<ControlApi>(
+      route, [kind](ControlApi& api, const RouteCall& call, const protocol::RestoreQuery& query,
+                    const ChangesResponder& respond) {
+        const protocol::ChangeOptions options{query.atomic, query.force, query.dry_run, query.wait};
+        submit_change(api, call, query.id, options, control::ChangeAction(control::Restore{kind}),
+                      respond, {query.lease, query.fence});
+      });
 }
 
-void restore_all(Context& context, const RouteCall& call, const protocol::ManagedGpus& gpus,
+void restore_all(ControlApi& api, const RouteCall& call, const protocol::ManagedGpus& gpus,
                  const protocol::ChangeOptions& options, const ChangesResponder& respond) {
-  submit_change(context, call, gpus.id, options, control::ChangeAction(control::Restore{}),
-                respond);
+  submit_change(api, call, gpus.id, options, control::ChangeAction(control::Restore{}), respond);
 }
 
-void clear_ecc(Context& context, const RouteCall& call, const protocol::ManagedGpus& gpus,
+void clear_ecc(ControlApi& api, const RouteCall& call, const protocol::ManagedGpus& gpus,
                const protocol::ClearEccRequest& body, const ChangesResponder& respond) {
   const auto counter = protocol::counter_of(body);
-  submit_change(context, call, gpus.id, body,
+  submit_change(api, call, gpus.id, body,
                 counter ? Result<control::ChangeAction>(control::ChangeAction(ClearEcc{*counter}))
                         : Result<control::ChangeAction>(Error(counter.error()).in("body")),
                 respond);
 }
 
-void reset_gpu(Context& context, const RouteCall& call, const protocol::ManagedGpus& gpus,
+void reset_gpu(ControlApi& api, const RouteCall& call, const protocol::ManagedGpus& gpus,
                const protocol::ChangeOptions& options, const ChangesResponder& respond) {
-  submit_change(context, call, gpus.id, options, control::ChangeAction(control::Reset{}), respond);
+  submit_change(api, call, gpus.id, options, control::ChangeAction(control::Reset{}), respond);
 }
 
-void get_management(Context& context, const RouteCall& call, const NoParams&,
+void get_management(ControlApi& api, const RouteCall& call, const NoParams&,
                     const Responder<protocol::Management>& respond) {
-  respond_with_management(context, call, "all", respond);
+  respond_with_management(api, call, "all", respond);
 }
 
-void get_management_of(Context& context, const RouteCall& call, const protocol::ManagedGpus& gpus,
+void get_management_of(ControlApi& api, const RouteCall& call, const protocol::ManagedGpus& gpus,
                        const Responder<protocol::Management>& respond) {
-  respond_with_management(context, call, gpus.id, respond);
+  respond_with_management(api, call, gpus.id, respond);
 }
 
-void get_operations(Context& context, const NoParams&,
+void get_operations(ControlApi& api, const NoParams&,
                     const Responder<protocol::Operations>& respond) {
   protocol::Operations view;
-  for (const control::Operation& one : context.control.operations().all()) {
+  for (const control::Operation& one : api.control.operations().all()) {
     view.operations.push_back(protocol::operation_of(one));
   }
   respond(std::move(view));
 }
 
-void get_operation(Context& context, const protocol::OperationName& name,
+void get_operation(ControlApi& api, const protocol::OperationName& name,
                    const Responder<protocol::Operation>& respond) {
-  const control::Operation* operation = context.control.operations().find(name.operation);
+  const control::Operation* operation = api.control.operations().find(name.operation);
   if (operation == nullptr) {
     return respond(Error{Errc::not_found, fmt::format("operation \"{}\" not found", name.operation),
                          "results of older operations are only in the audit log", "gpuyard audit"});
@@ -237,13 +237,13 @@ void get_operation(Context& context, const protocol::OperationName& name,
   respond(protocol::operation_of(*operation));
 }
 
-void get_audit(Context& context, const RouteCall& call, const protocol::AuditQuery& query,
+void get_audit(ControlApi& api, const RouteCall& call, const protocol::AuditQuery& query,
                const Responder<protocol::Audit>& respond) {
   control::AuditQuery audit_query;
   audit_query.limit = query.limit.value_or(audit_query.limit);
   audit_query.before = query.before;
   if (query.gpu || !call.principal.gpus.empty()) {
-    auto ids = resolve_gpu_ids(*visible_snapshot(context.telemetry, call.principal),
+    auto ids = resolve_gpu_ids(*visible_snapshot(api.telemetry, call.principal),
                                query.gpu.value_or("all"));
     if (!ids) return respond(std::move(ids).error());
     audit_query.gpus = fmt::format("{}", fmt::join(*ids, ","));
@@ -257,15 +257,15 @@ void get_audit(Context& context, const RouteCall& call, const protocol::AuditQue
     respond(std::move(view));
   };
   using Entries = std::vector<control::AuditEntry>;
-  const auto submit = [&context, audit_query](std::function<void(Result<Entries>)> on_done) {
-    return context.control.storage().query_audit(audit_query, std::move(on_done));
+  const auto submit = [&api, audit_query](std::function<void(Result<Entries>)> on_done) {
+    return api.control.storage().query_audit(audit_query, std::move(on_done));
   };
-  enqueue_query<Entries>(context.query_queue, call, respond, submit, on_entries);
+  enqueue_query<Entries>(api.queries, call, respond, submit, on_entries);
 }
 
 }  // namespace
 
-control::ChangeRequester control_requester_of(const Context& context, const Principal& principal,
+control::ChangeRequester control_requester_of(const Users& users, const Principal& principal,
                                               bool admin, const std::string& request_id,
                                               TimePoint received) {
   control::ChangeRequester requester{principal.name(), admin, request_id, received};
@@ -273,7 +273,7 @@ control::ChangeRequester control_requester_of(const Context& context, const Prin
   requester.credential = principal.credential;
   requester.member = !admin && principal.scope >= protocol::Scope::control;
   if (principal.uid) {
-    requester.quota_owner = fmt::format("uid {}", context.quota_owner(*principal.uid));
+    requester.quota_owner = fmt::format("uid {}", users.quota_owner(*principal.uid));
   }
   return requester;
 }

@@ -22,16 +22,16 @@ protocol::GPUDevicesResponse gpu_devices_of(const Snapshot& snapshot, const Prin
   return response;
 }
 
-void get_gpu_devices(Context& context, const RouteCall& call, const NoParams&,
+void get_gpu_devices(GpuApi& api, const RouteCall& call, const NoParams&,
                      const Responder<protocol::GPUDevicesResponse>& respond) {
-  const auto send_devices = [&context, caller = call.principal,
+  const auto send_devices = [&api, caller = call.principal,
                              respond](const telemetry::SnapshotPtr& snapshot) {
     if (!caller.gpus.empty()) return respond(gpu_devices_of(*snapshot, caller));
     // Callers who share a read share its text.
-    respond.send_rendered(context.fresh_devices.get(
+    respond.send_rendered(api.fresh_devices.get(
         snapshot, [&] { return json::to_json(gpu_devices_of(*snapshot, caller)); }));
   };
-  context.telemetry.read_fresh(kGpuDeviceProbes, send_devices);
+  api.telemetry.read_fresh(kGpuDeviceProbes, send_devices);
 }
 
 Result<const DeviceState*> find_device_by_name(const Snapshot& snapshot, const std::string& name) {
@@ -41,39 +41,39 @@ Result<const DeviceState*> find_device_by_name(const Snapshot& snapshot, const s
   return find_device(snapshot, name);
 }
 
-void get_device(Context& context, const RouteCall& call, const protocol::DeviceName& name,
+void get_device(GpuApi& api, const RouteCall& call, const protocol::DeviceName& name,
                 const Responder<protocol::Device>& respond) {
-  const auto visible = visible_snapshot(context.telemetry, call.principal);
+  const auto visible = visible_snapshot(api.telemetry, call.principal);
   const Snapshot& snapshot = *visible;
   const auto device = find_device_by_name(snapshot, name.id);
   if (!device) return respond(device.error());
-  respond(protocol::device_of(**device, snapshot.taken, &context.processes));
+  respond(protocol::device_of(**device, snapshot.taken, &api.processes));
 }
 
-void get_device_processes(Context& context, const RouteCall& call, const protocol::DeviceName& name,
+void get_device_processes(GpuApi& api, const RouteCall& call, const protocol::DeviceName& name,
                           const Responder<protocol::DeviceProcesses>& respond) {
-  const auto visible = visible_snapshot(context.telemetry, call.principal);
+  const auto visible = visible_snapshot(api.telemetry, call.principal);
   const Snapshot& snapshot = *visible;
   const auto device = find_device_by_name(snapshot, name.id);
   if (!device) return respond(device.error());
   const auto can_see = [&](const ProcessMetadata& facts) {
     return can_see_arguments(call.principal, facts);
   };
-  respond(protocol::device_processes_of(**device, snapshot.taken, &context.processes, can_see));
+  respond(protocol::device_processes_of(**device, snapshot.taken, &api.processes, can_see));
 }
 
-void get_snapshot(Context& context, const RouteCall& call, const protocol::SnapshotQuery& query,
+void get_snapshot(GpuApi& api, const RouteCall& call, const protocol::SnapshotQuery& query,
                   const Responder<protocol::Snapshot>& respond) {
-  if (query.at) return respond_with_past_snapshot(context, call, *query.at, respond);
-  const auto visible = visible_snapshot(context.telemetry, call.principal);
+  if (query.at) return respond_with_past_snapshot(api.past, call, *query.at, respond);
+  const auto visible = visible_snapshot(api.telemetry, call.principal);
   const Snapshot& snapshot = *visible;
   if (!call.principal.gpus.empty()) {
-    return respond(protocol::snapshot_of(snapshot, &context.processes));
+    return respond(protocol::snapshot_of(snapshot, &api.processes));
   }
   // Both numbers only grow, so their sum changes with either.
-  const std::uint64_t process_revision = context.processes.revision();
-  respond.send_rendered(context.snapshot.get(snapshot.generation + process_revision, [&] {
-    return json::to_json(protocol::snapshot_of(snapshot, &context.processes));
+  const std::uint64_t process_revision = api.processes.revision();
+  respond.send_rendered(api.snapshot.get(snapshot.generation + process_revision, [&] {
+    return json::to_json(protocol::snapshot_of(snapshot, &api.processes));
   }));
 }
 

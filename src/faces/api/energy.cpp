@@ -22,25 +22,24 @@ void add_notes(std::vector<std::string>& notes, const std::vector<std::string>& 
 }
 
 // Answers with a window's result once the meter has it.
-energy::Meter::OnWindow answer_with(Context& context, const WindowResponder& respond) {
-  return [&context, respond](const Result<energy::WindowResult>& result) {
+energy::Meter::OnWindow answer_with(EnergyApi& api, const WindowResponder& respond) {
+  return [&api, respond](const Result<energy::WindowResult>& result) {
     if (!result) return respond(result.error());
-    auto window = protocol::energy_window_of(*result, *context.telemetry.latest());
-    window.estimate = protocol::estimate_of_joules(context.tariff, window.joules);
-    add_notes(window.notes, context.energy.notes());
+    auto window = protocol::energy_window_of(*result, *api.telemetry.latest());
+    window.estimate = protocol::estimate_of_joules(api.tariff, window.joules);
+    add_notes(window.notes, api.energy.notes());
     respond(std::move(window));
   };
 }
 
-void get_energy(Context& context, const NoParams&,
-                const Responder<protocol::EnergyReport>& respond) {
-  auto report = protocol::energy_report_of(context.energy.ledger(), *context.telemetry.latest());
-  add_notes(report.notes, context.energy.notes());
-  protocol::put_estimates(report, context.tariff);
+void get_energy(EnergyApi& api, const NoParams&, const Responder<protocol::EnergyReport>& respond) {
+  auto report = protocol::energy_report_of(api.energy.ledger(), *api.telemetry.latest());
+  add_notes(report.notes, api.energy.notes());
+  protocol::put_estimates(report, api.tariff);
   respond(std::move(report));
 }
 
-void begin_energy_window(Context& context, const RouteCall& call, const NoParams&,
+void begin_energy_window(EnergyApi& api, const RouteCall& call, const NoParams&,
                          const protocol::EnergyWindowRequest& body,
                          const WindowResponder& respond) {
   // The route's scope is above TCP's, so the kernel has given a uid.
@@ -49,30 +48,30 @@ void begin_energy_window(Context& context, const RouteCall& call, const NoParams
   window_request->privileged = requester_of(call).privileged;
   if (!call.principal.gpus.empty()) {
     const std::string names = fmt::format("{}", fmt::join(window_request->gpus, ","));
-    auto gpus = resolve_gpu_ids(*visible_snapshot(context.telemetry, call.principal),
+    auto gpus = resolve_gpu_ids(*visible_snapshot(api.telemetry, call.principal),
                                 names.empty() ? "all" : names);
     if (!gpus) return respond(std::move(gpus).error());
     window_request->gpus = *std::move(gpus);
   }
-  context.energy.begin(*std::move(window_request), answer_with(context, respond));
+  api.energy.begin(*std::move(window_request), answer_with(api, respond));
 }
 
-void get_energy_windows(Context& context, const NoParams&,
+void get_energy_windows(EnergyApi& api, const NoParams&,
                         const Responder<protocol::EnergyWindows>& respond) {
-  const Snapshot& latest = *context.telemetry.latest();
+  const Snapshot& latest = *api.telemetry.latest();
   protocol::EnergyWindows all;
-  for (const energy::WindowResult& result : context.energy.ledger().results(latest.taken)) {
+  for (const energy::WindowResult& result : api.energy.ledger().results(latest.taken)) {
     all.windows.push_back(protocol::energy_window_of(result, latest));
     all.windows.back().estimate =
-        protocol::estimate_of_joules(context.tariff, all.windows.back().joules);
+        protocol::estimate_of_joules(api.tariff, all.windows.back().joules);
   }
   respond(std::move(all));
 }
 
 // The window, unless it measures GPUs that the caller's token is not for.
-Result<const energy::Window*> find_visible_window(const Context& context, const RouteCall& call,
+Result<const energy::Window*> find_visible_window(const EnergyApi& api, const RouteCall& call,
                                                   const std::string& name) {
-  auto window = context.energy.find(name);
+  auto window = api.energy.find(name);
   if (!window) return window;
   for (const energy::WindowGpu& gpu : (*window)->gpus) {
     if (!call.principal.can_see(gpu.uuid)) {
@@ -82,16 +81,16 @@ Result<const energy::Window*> find_visible_window(const Context& context, const 
   return window;
 }
 
-void get_energy_window(Context& context, const RouteCall& call, const protocol::WindowName& name,
+void get_energy_window(EnergyApi& api, const RouteCall& call, const protocol::WindowName& name,
                        const WindowResponder& respond) {
-  const auto window = find_visible_window(context, call, name.window);
+  const auto window = find_visible_window(api, call, name.window);
   if (!window && window.error().code == Errc::denied) return respond(window.error());
-  context.energy.measure(name.window, answer_with(context, respond));
+  api.energy.measure(name.window, answer_with(api, respond));
 }
 
-void end_energy_window(Context& context, const RouteCall& call, const protocol::WindowName& name,
+void end_energy_window(EnergyApi& api, const RouteCall& call, const protocol::WindowName& name,
                        const WindowResponder& respond) {
-  const auto window = find_visible_window(context, call, name.window);
+  const auto window = find_visible_window(api, call, name.window);
   if (!window) return respond(window.error());
   const bool admin = call.principal.scope >= protocol::Scope::admin;
   if (!admin && call.principal.uid != (*window)->owner) {
@@ -104,7 +103,7 @@ void end_energy_window(Context& context, const RouteCall& call, const protocol::
     call.report_action(
         fmt::format("end energy window {} of uid {}", name.window, (*window)->owner));
   }
-  context.energy.end(name.window, answer_with(context, respond));
+  api.energy.end(name.window, answer_with(api, respond));
 }
 
 protocol::PowerSample sample_of(const DeviceInfo& gpu, const Reading& reading,
@@ -141,19 +140,19 @@ Subscription subscribe_power(telemetry::Telemetry& telemetry, const DeviceInfo& 
 // Streams power as fast as it is worth reading, for as long as a client listens. A slow listener
 // gets the newest reading of each GPU and the number that it missed: nothing is queued for it, and
 // it slows no other listener down.
-void get_power_stream(Context& context, const RouteCall& call,
+void get_power_stream(GpuApi& api, const RouteCall& call,
                       const protocol::PowerStreamRequest& request, const Responder<Text>& respond) {
   const double hz = request.hz.value_or(protocol::kDefaultPowerHz);
   const auto gpus =
-      resolve_gpus(*visible_snapshot(context.telemetry, call.principal), request.gpus.value_or(""));
+      resolve_gpus(*visible_snapshot(api.telemetry, call.principal), request.gpus.value_or(""));
   if (!gpus) return respond(gpus.error());
   const auto period =
       std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(1 / hz));
   std::vector<std::shared_ptr<http::Channel>> channels;
   for (const DeviceInfo& gpu : *gpus) {
     channels.push_back(
-        context.power_channels.get({gpu.id, gpu.index, period}, [&](http::Channel& channel) {
-          return subscribe_power(context.telemetry, gpu, period, channel);
+        api.power_channels.get({gpu.id, gpu.index, period}, [&](http::Channel& channel) {
+          return subscribe_power(api.telemetry, gpu, period, channel);
         }));
   }
   respond.send(

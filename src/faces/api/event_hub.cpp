@@ -319,7 +319,7 @@ std::string EventView::render(const Snapshot& snapshot) const {
 
 namespace {
 
-void get_events(Context& context, const protocol::EventsRequest& request,
+void get_events(GpuApi& api, const protocol::EventsRequest& request,
                 const Responder<Text>& respond) {
   const bool wants_oldest = request.since == protocol::kOldest;
   if (request.since && !wants_oldest && !protocol::parse_event_id(*request.since)) {
@@ -332,12 +332,12 @@ void get_events(Context& context, const protocol::EventsRequest& request,
         Error{Errc::invalid, fmt::format("parameter gpus: at most {} GPUs", EventView::kMaxNames)});
   }
   // A name that no GPU has is most likely a mistake; without a driver a GPU may still appear.
-  const Snapshot& snapshot = *context.telemetry.latest();
+  const Snapshot& snapshot = *api.telemetry.latest();
   if (snapshot.driver.initialised) {
     const auto known = resolve_gpus(snapshot, request.gpus.value_or(""));
     if (!known) return respond(known.error());
   }
-  respond.send(http::event_stream(context.events.open_stream(request)));
+  respond.send(http::event_stream(api.events.open_stream(request)));
 }
 
 }  // namespace

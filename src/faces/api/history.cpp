@@ -86,9 +86,9 @@ struct ResolvedGpu {
   Sample sample = {};  // empty if the GPU is not there
 };
 
-Result<ResolvedGpu> resolve_history_gpu(const Context& context, const Principal& principal,
+Result<ResolvedGpu> resolve_history_gpu(const PastApi& api, const Principal& principal,
                                         const std::string& id) {
-  const auto visible = visible_snapshot(context.telemetry, principal);
+  const auto visible = visible_snapshot(api.telemetry, principal);
   const Snapshot& snapshot = *visible;
   ResolvedGpu out;
   out.about.simulated = snapshot.driver.info.simulated;
@@ -102,7 +102,7 @@ Result<ResolvedGpu> resolve_history_gpu(const Context& context, const Principal&
   }
   if (id.starts_with("GPU-") && principal.can_see(id)) {
     out.uuid = id;
-    out.known = context.history.rings().find(id) != nullptr;
+    out.known = api.history.rings().find(id) != nullptr;
     return out;
   }
   if (!device && snapshot.devices.empty() && !snapshot.driver.initialised) {
@@ -149,29 +149,27 @@ history::History::Render renderer(ResolvedGpu gpu, bool csv) {
       };
 }
 
-void get_history(Context& context, const RouteCall& call, const protocol::HistoryQuery& query,
+void get_history(PastApi& api, const RouteCall& call, const protocol::HistoryQuery& query,
                  const Responder<protocol::History>& respond) {
   const bool csv = query.format == protocol::TextFormat::csv;
-  auto history_query = history_query_of(query, context.history.now_ms());
+  auto history_query = history_query_of(query, api.history.now_ms());
   if (!history_query) return respond(std::move(history_query).error());
-  auto gpu = resolve_history_gpu(context, call.principal, query.id);
+  auto gpu = resolve_history_gpu(api, call.principal, query.id);
   if (!gpu) return respond(std::move(gpu).error());
   history_query->uuid = gpu->uuid;
   gpu->about.bound = bound_of(history_query->row->metric, gpu->sample);
-  const auto begin_query = [&context, history_query = *history_query,
+  const auto begin_query = [&api, history_query = *history_query,
                             render = renderer(*std::move(gpu), csv), respond,
                             csv](const std::function<void()>& on_done) {
-    context.history.query({history_query}, render,
-                          [respond, csv, on_done](Result<std::string> text) {
-                            on_done();
-                            if (!text) return respond(std::move(text).error());
-                            auto body = std::make_shared<const std::string>(*std::move(text));
-                            if (!csv) return respond.send_rendered(std::move(body));
-                            respond.send({200, "text/csv; charset=utf-8", std::move(body)});
-                          });
+    api.history.query({history_query}, render, [respond, csv, on_done](Result<std::string> text) {
+      on_done();
+      if (!text) return respond(std::move(text).error());
+      auto body = std::make_shared<const std::string>(*std::move(text));
+      if (!csv) return respond.send_rendered(std::move(body));
+      respond.send({200, "text/csv; charset=utf-8", std::move(body)});
+    });
   };
-  if (!context.query_queue.try_enqueue(requester_of(call), begin_query))
-    respond(too_many_queries());
+  if (!api.queries.try_enqueue(requester_of(call), begin_query)) respond(too_many_queries());
 }
 
 // Four digits are finer than a pixel, and need few bytes. A counter's differences matter.
@@ -269,18 +267,17 @@ std::string columns_text(protocol::HistoryColumns about, const std::vector<Query
   return json::to_json(about);
 }
 
-void get_columns(Context& context, const RouteCall& call,
-                 const protocol::HistoryColumnsQuery& query,
+void get_columns(PastApi& api, const RouteCall& call, const protocol::HistoryColumnsQuery& query,
                  const Responder<protocol::HistoryColumns>& respond) {
-  auto wanted = columns_query_of(*visible_snapshot(context.telemetry, call.principal), query,
-                                 context.history.now_ms());
+  auto wanted = columns_query_of(*visible_snapshot(api.telemetry, call.principal), query,
+                                 api.history.now_ms());
   if (!wanted) return respond(std::move(wanted).error());
   const auto shared = std::make_shared<const ColumnsQuery>(*std::move(wanted));
-  const auto begin_query = [&context, shared, respond](const std::function<void()>& on_done) {
+  const auto begin_query = [&api, shared, respond](const std::function<void()>& on_done) {
     const auto render = [shared](const std::vector<QueryResult>& answers) -> Result<std::string> {
       return columns_text(shared->about, answers);
     };
-    context.history.query(shared->queries, render, [respond, on_done](Result<std::string> text) {
+    api.history.query(shared->queries, render, [respond, on_done](Result<std::string> text) {
       on_done();
       if (!text) return respond(std::move(text).error());
       auto body = std::make_shared<const std::string>(*std::move(text));
@@ -289,8 +286,7 @@ void get_columns(Context& context, const RouteCall& call,
       respond.send(std::move(response));
     });
   };
-  if (!context.query_queue.try_enqueue(requester_of(call), begin_query))
-    respond(too_many_queries());
+  if (!api.queries.try_enqueue(requester_of(call), begin_query)) respond(too_many_queries());
 }
 
 }  // namespace

@@ -273,7 +273,7 @@ TEST_F(HistoryRoute, ProcessesOfThePastAreListed) {
   snapshot.devices[0].sample.set(
       ProcessList{loop_.now(), std::vector{GpuProcess{7, ProcessKind::compute, 1024, {}}}});
   const auto no_lease = [](const DeviceId&) { return std::string(); };
-  stays_.on_snapshot(snapshot, context_.processes, no_lease);
+  stays_.on_snapshot(snapshot, process_, no_lease);
   const auto spans = record<protocol::ProcessSpans>(get_path("/api/gpu/processes", {}));
   ASSERT_EQ(spans.processes.size(), 1U);
   EXPECT_EQ(spans.processes[0].pid, 7U);
@@ -387,7 +387,7 @@ TEST_F(PastBottlenecks, PastMomentHasItsBottleneck) {
 }
 
 TEST_F(HistoryRoute, RootServesTextTableOrHtmlPage) {
-  context_.device_table = [](const protocol::Snapshot& seen) {
+  context_.pages.device_table = [](const protocol::Snapshot& seen) {
     return std::to_string(seen.devices.size()) + " GPUs <b>\n";
   };
   const auto text = get_path("/", {}, "*/*");

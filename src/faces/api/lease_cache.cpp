@@ -67,30 +67,30 @@ std::string join(const std::vector<std::string>& parts, std::string_view between
   return text;
 }
 
-std::string gpu_label(const Context& context, const DeviceId& id) {
-  const DeviceInfo* info = info_of(context, id);
+std::string gpu_label(const LeaseFacts& facts, const DeviceId& id) {
+  const DeviceInfo* info = info_of(facts, id);
   return info == nullptr ? id : fmt::format("GPU {}", info->index);
 }
 
 // Returns the GPUs that the claim could use if nothing stood against it, by index.
-std::vector<DeviceId> eligible_gpus(const Context& context, const lease::LeaseSpec& spec) {
-  const lease::GpuPool& gpus = context.leases.gpus();
+std::vector<DeviceId> eligible_gpus(const LeaseFacts& facts, const lease::LeaseSpec& spec) {
+  const lease::GpuPool& gpus = facts.leases.gpus();
   return gpus.ids_of(gpus.eligible_gpus(spec));
 }
 
 // Returns "GPU 0, GPU 1 (alice); GPU 2 (UID 1001, processes still running)".
-std::string holders_text(Context& context, const std::vector<DeviceId>& gpus) {
+std::string holders_text(const LeaseFacts& facts, const std::vector<DeviceId>& gpus) {
   std::vector<std::pair<std::string, std::vector<std::string>>> by_holder;
   for (const DeviceId& gpu : gpus) {
-    const auto id = lease_cache(context).holder(gpu);
-    const lease::Lease* lease = id ? context.leases.find(*id) : nullptr;
+    const auto id = facts.cache->holder(gpu);
+    const lease::Lease* lease = id ? facts.leases.find(*id) : nullptr;
     if (lease == nullptr) continue;
     const bool drains = lease->state == lease::LeaseState::draining;
     const std::string holder =
-        display_name(context, lease->uid) + (drains ? ", processes still running" : "");
+        display_name(facts.users, lease->uid) + (drains ? ", processes still running" : "");
     auto known = std::ranges::find(by_holder, holder, [](const auto& one) { return one.first; });
     if (known == by_holder.end()) known = by_holder.insert(by_holder.end(), {holder, {}});
-    known->second.push_back(gpu_label(context, gpu));
+    known->second.push_back(gpu_label(facts, gpu));
   }
   std::vector<std::string> parts;
   for (const auto& [holder, names] : by_holder) {
@@ -99,23 +99,23 @@ std::string holders_text(Context& context, const std::vector<DeviceId>& gpus) {
   return join(parts, "; ");
 }
 
-std::string busy_reason(Context& context, const lease::LeaseSpec& spec) {
-  const std::vector<DeviceId> gpus = eligible_gpus(context, spec);
-  const std::string holders = holders_text(context, gpus);
+std::string busy_reason(const LeaseFacts& facts, const lease::LeaseSpec& spec) {
+  const std::vector<DeviceId> gpus = eligible_gpus(facts, spec);
+  const std::string holders = holders_text(facts, gpus);
   if (holders.empty()) return "the matching GPUs are being leased right now";
   return fmt::format("{} of {} matching GPUs {} needed; leased: {}", spec.gpus, gpus.size(),
                      spec.gpus == 1 ? "is" : "are", holders);
 }
 
 // Returns "GPU 3: cordoned by root: fan (`gpuyard uncordon 3`)".
-std::string out_of_service_reason(const Context& context, const lease::LeaseSpec& spec) {
+std::string out_of_service_reason(const LeaseFacts& facts, const lease::LeaseSpec& spec) {
   std::vector<std::string> parts;
-  for (const DeviceId& gpu : eligible_gpus(context, spec)) {
-    const auto why = withheld_gpu_of(context, gpu);
+  for (const DeviceId& gpu : eligible_gpus(facts, spec)) {
+    const auto why = withheld_gpu_of(facts, gpu);
     if (!why || why->why == "squatted" || why->why == "unknown_process" || why->why == "in_use") {
       continue;
     }
-    std::string part = fmt::format("{}: {}", gpu_label(context, gpu), why->text);
+    std::string part = fmt::format("{}: {}", gpu_label(facts, gpu), why->text);
     if (why->why == "cordoned") part += fmt::format(" (`gpuyard uncordon {}`)", why->index);
     parts.push_back(std::move(part));
   }
@@ -126,41 +126,41 @@ std::string out_of_service_reason(const Context& context, const lease::LeaseSpec
       join(parts, "; "));
 }
 
-std::string unleased_process_text(const Context& context, const DeviceId& gpu,
+std::string unleased_process_text(const LeaseFacts& facts, const DeviceId& gpu,
                                   const lease::ObservedProcess& process, const Viewer& viewer) {
   if (process.attribution == lease::ObservedProcess::Attribution::unknown) {
     return fmt::format("{} by PID {}, which is not visible from here: end it where it runs",
-                       gpu_label(context, gpu), process.pid);
+                       gpu_label(facts, gpu), process.pid);
   }
-  return fmt::format("{} by PID {} ({}, {}): to lease its GPU, run `{}`", gpu_label(context, gpu),
-                     process.pid, process.command, display_name(context, process.uid),
-                     adopt_command(context, process, viewer));
+  return fmt::format("{} by PID {} ({}, {}): to lease its GPU, run `{}`", gpu_label(facts, gpu),
+                     process.pid, process.command, display_name(facts.users, process.uid),
+                     adopt_command(facts.users, process, viewer));
 }
 
-std::string unleased_use_reason(const Context& context, const lease::LeaseSpec& spec,
+std::string unleased_use_reason(const LeaseFacts& facts, const lease::LeaseSpec& spec,
                                 const Viewer& viewer) {
-  const auto& unleased = context.leases.gpus().unleased_processes();
+  const auto& unleased = facts.leases.gpus().unleased_processes();
   std::vector<std::string> parts;
-  for (const DeviceId& gpu : eligible_gpus(context, spec)) {
+  for (const DeviceId& gpu : eligible_gpus(facts, spec)) {
     const auto found = unleased.find(gpu);
     if (found == unleased.end()) {
-      const auto why = context.leases.gpus().withheld_reason(gpu);
+      const auto why = facts.leases.gpus().withheld_reason(gpu);
       if (why && why->first == "in_use") {
-        parts.push_back(fmt::format("{}: {}", gpu_label(context, gpu), why->second));
+        parts.push_back(fmt::format("{}: {}", gpu_label(facts, gpu), why->second));
       }
       continue;
     }
     for (const lease::ObservedProcess& process : found->second) {
-      parts.push_back(unleased_process_text(context, gpu, process, viewer));
+      parts.push_back(unleased_process_text(facts, gpu, process, viewer));
     }
   }
   if (parts.empty()) return "matching GPUs were used without a lease until just now";
   return fmt::format("matching GPUs are used without a lease: {}", join(parts, "; "));
 }
 
-std::string memory_reason(const Context& context, const lease::LeaseSpec& spec) {
+std::string memory_reason(const LeaseFacts& facts, const lease::LeaseSpec& spec) {
   std::vector<std::string> unknown;
-  for (const auto& [id, gpu] : context.leases.gpus().gpus()) {
+  for (const auto& [id, gpu] : facts.leases.gpus().gpus()) {
     if (!gpu.free_bytes && !is_missing(gpu.info)) unknown.push_back(label_of(gpu.info));
   }
   return fmt::format(
@@ -169,84 +169,77 @@ std::string memory_reason(const Context& context, const lease::LeaseSpec& spec) 
       unknown.empty() ? "" : fmt::format(" (GPU {}: unknown)", fmt::join(unknown, ", ")));
 }
 
-std::string text_of(Context& context, const lease::Lease& lease, lease::WaitReason why,
+std::string text_of(const LeaseFacts& facts, const lease::Lease& lease, lease::WaitReason why,
                     const Viewer& viewer) {
   using enum lease::WaitReason;
   switch (why) {
     case busy:
-      return busy_reason(context, lease.spec);
+      return busy_reason(facts, lease.spec);
     case behind_earlier:
       return "free GPUs are reserved for an earlier claim. See the order with `gpuyard queue`; "
              "claims with a short --max-time may go first";
     case quota:
-      return context.leases.limit_text();
+      return facts.leases.limit_text();
     case out_of_service:
-      return out_of_service_reason(context, lease.spec);
+      return out_of_service_reason(facts, lease.spec);
     case squatted:
-      return unleased_use_reason(context, lease.spec, viewer);
+      return unleased_use_reason(facts, lease.spec, viewer);
     case memory:
-      return memory_reason(context, lease.spec);
+      return memory_reason(facts, lease.spec);
     case not_open:
       break;
   }
-  const auto closed = context.leases.grant_error();
+  const auto closed = facts.leases.grant_error();
   return closed ? closed->text() : "no leases are granted at the moment";
 }
 
-std::optional<std::string> withheld_text(const Context& context,
+std::optional<std::string> withheld_text(const LeaseFacts& facts,
                                          const std::vector<DeviceId>& gpus) {
   std::vector<std::string> parts;
   for (const DeviceId& gpu : gpus) {
-    if (const auto why = withheld_gpu_of(context, gpu)) {
+    if (const auto why = withheld_gpu_of(facts, gpu)) {
       parts.push_back(
-          fmt::format("{} is withheld from leasing: {}", gpu_label(context, gpu), why->text));
+          fmt::format("{} is withheld from leasing: {}", gpu_label(facts, gpu), why->text));
     }
   }
   return parts.empty() ? std::nullopt : std::optional(join(parts, "; "));
 }
 
 // Says why a claim that does not wait got no GPUs.
-std::string none_free_reason(Context& context, const lease::Lease& lease) {
-  const auto offer = context.leases.offer(lease.uid, lease.spec);
+std::string none_free_reason(const LeaseFacts& facts, const lease::Lease& lease) {
+  const auto offer = facts.leases.offer(lease.uid, lease.spec);
   if (!offer) return offer.error().text();
-  const std::vector<DeviceId> gpus = eligible_gpus(context, lease.spec);
-  const std::string holders = holders_text(context, gpus);
+  const std::vector<DeviceId> gpus = eligible_gpus(facts, lease.spec);
+  const std::string holders = holders_text(facts, gpus);
   if (offer->over_limit) return offer->reason;
-  if (holders.empty()) return withheld_text(context, gpus).value_or(offer->reason);
+  if (holders.empty()) return withheld_text(facts, gpus).value_or(offer->reason);
   return fmt::format("{} of {} matching GPUs {} free; leased: {}", offer->free.size(), gpus.size(),
                      offer->free.size() == 1 ? "is" : "are", holders);
 }
 
 }  // namespace
 
-LeaseCache& lease_cache(Context& context) {
-  if (!context.lease_cache) {
-    context.lease_cache = std::make_shared<LeaseCache>(context.loop, context.leases);
-  }
-  return *context.lease_cache;
-}
-
-protocol::QueuePosition position_view_of(Context& context, const lease::Lease& lease,
+protocol::QueuePosition position_view_of(const LeaseFacts& facts, const lease::Lease& lease,
                                          const lease::QueuePosition& position,
                                          const Viewer& viewer) {
   protocol::QueuePosition view;
   view.position = static_cast<std::int64_t>(position.position);
   view.why = enum_name(position.reason);
-  view.text = text_of(context, lease, position.reason, viewer);
+  view.text = text_of(facts, lease, position.reason, viewer);
   if (position.expected_start) {
-    const Duration left = std::max(*position.expected_start - context.loop.now(), Duration::zero());
+    const Duration left = std::max(*position.expected_start - facts.loop.now(), Duration::zero());
     view.expected_s = std::chrono::duration<double>(left).count();
   }
   return view;
 }
 
-protocol::Lease view_with_position(Context& context, const lease::Lease& lease,
+protocol::Lease view_with_position(const LeaseFacts& facts, const lease::Lease& lease,
                                    const Viewer& viewer) {
-  protocol::Lease view = view_of(context, lease, viewer);
-  if (lease.end_reason == lease::EndReason::none_free) view.why = none_free_reason(context, lease);
+  protocol::Lease view = view_of(facts, lease, viewer);
+  if (lease.end_reason == lease::EndReason::none_free) view.why = none_free_reason(facts, lease);
   if (lease.state != lease::LeaseState::waiting) return view;
-  const auto position = lease_cache(context).position(lease.id);
-  if (position) view.place = position_view_of(context, lease, *position, viewer);
+  const auto position = facts.cache->position(lease.id);
+  if (position) view.place = position_view_of(facts, lease, *position, viewer);
   return view;
 }
 

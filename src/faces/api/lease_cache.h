@@ -46,13 +46,10 @@ class LeaseCache : public std::enable_shared_from_this<LeaseCache> {
   Subscription timer_;
 };
 
-// Returns the cache for all streams and answers; made at the first call.
-LeaseCache& lease_cache(Context&);
-
-protocol::QueuePosition position_view_of(Context&, const lease::Lease&, const lease::QueuePosition&,
-                                         const Viewer& = {});
+protocol::QueuePosition position_view_of(const LeaseFacts&, const lease::Lease&,
+                                         const lease::QueuePosition&, const Viewer& = {});
 
 // Returns a lease with its queue position, if that is known.
-protocol::Lease view_with_position(Context&, const lease::Lease&, const Viewer& = {});
+protocol::Lease view_with_position(const LeaseFacts&, const lease::Lease&, const Viewer& = {});
 
 }  // namespace gpuyard::api

@@ -6,21 +6,21 @@
 namespace gpuyard::api {
 
 void LeasePublisher::start() {
-  timer_ = context_.loop.call_after(kLoadInterval, [this] { publish_load(); });
+  timer_ = api_.loop.call_after(kLoadInterval, [this] { publish_load(); });
 }
 
 void LeasePublisher::on_change(const lease::Lease& now) {
-  ++context_.lease_changes;
+  ++api_.changes;
   // Published for no GPU in particular, so that listeners to any GPU receive each grant and
   // release.
-  context_.events.publish(protocol::kLeaseEvent, json::to_json(view_of(context_, now)));
+  events_.publish(protocol::kLeaseEvent, json::to_json(view_of(api_.facts, now)));
 }
 
 void LeasePublisher::publish_load() {
   start();
-  if (context_.events.listeners() == 0) return;
-  if (!context_.leases.has_loaded()) return;  // it would call every GPU free
-  context_.events.publish_state(protocol::kLoadEvent, json::to_json(load_of(context_.leases)));
+  if (events_.listeners() == 0) return;
+  if (!api_.leases.has_loaded()) return;  // it would call every GPU free
+  events_.publish_state(protocol::kLoadEvent, json::to_json(load_of(api_.leases)));
 }
 
 }  // namespace gpuyard::api

@@ -15,8 +15,8 @@ class LeasePublisher {
  public:
   static constexpr Duration kLoadInterval = std::chrono::seconds(5);
 
-  // The context outlives this.
-  explicit LeasePublisher(Context& context) : context_(context) {}
+  // Both outlive this.
+  LeasePublisher(LeaseApi& api, EventHub& events) : api_(api), events_(events) {}
   LeasePublisher(const LeasePublisher&) = delete;
   LeasePublisher& operator=(const LeasePublisher&) = delete;
 
@@ -27,7 +27,8 @@ class LeasePublisher {
  private:
   void publish_load();
 
-  Context& context_;
+  LeaseApi& api_;
+  EventHub& events_;
   Subscription timer_;
 };
 

@@ -35,7 +35,7 @@ class LeasePublisherTest : public LeaseRoutes {
     return read ? *std::move(read) : T{};
   }
 
-  LeasePublisher lease_publisher_{context_};
+  LeasePublisher lease_publisher_{context_.leases, hub_};
   std::shared_ptr<http::ResponseStream> event_stream_ = hub_.open_stream({});
 };
 

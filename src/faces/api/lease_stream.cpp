@@ -29,16 +29,16 @@ bool is_different_estimate(std::optional<double> before, std::optional<double> n
 
 }  // namespace
 
-LeaseStream::LeaseStream(Context& context, lease::Lease now, const Viewer& viewer)
-    : context_(context), lease_(std::move(now)), viewer_(viewer) {
+LeaseStream::LeaseStream(LeaseApi& api, lease::Lease now, const Viewer& viewer)
+    : api_(api), lease_(std::move(now)), viewer_(viewer) {
   if (lease_.state == lease::LeaseState::ended) return;
-  presence_ = context.leases.mark_present(lease_.id, lease::PresenceKind::stream);
+  presence_ = api.leases.mark_present(lease_.id, lease::PresenceKind::stream);
   lease_subscription_ =
-      context.leases.subscribe(lease_.id, [this](const lease::Lease& lease) { on_change(lease); });
+      api.leases.subscribe(lease_.id, [this](const lease::Lease& lease) { on_change(lease); });
   alert_subscription_ =
-      context.alert_publisher.subscribe([this](const protocol::Alert& alert) { on_alert(alert); });
+      api.alert_publisher.subscribe([this](const protocol::Alert& alert) { on_alert(alert); });
   if (!is_waiting()) return;
-  position_subscription_ = lease_cache(context).subscribe([this] {
+  position_subscription_ = api.facts.cache->subscribe([this] {
     position_due_ = true;
     notify_more();
   });
@@ -73,11 +73,11 @@ http::Chunk LeaseStream::next() {
   }
   const bool is_due = std::exchange(position_due_, false) && is_waiting();
   if (!changed_ && !is_due) return {};
-  protocol::Lease view = view_with_position(context_, lease_, viewer_);
+  protocol::Lease view = view_with_position(api_.facts, lease_, viewer_);
   position_ = view.place;
   if (!std::exchange(changed_, false) && !has_position_changed()) return {};
   sent_position_ = position_;
-  sent_at_ = context_.loop.now();
+  sent_at_ = api_.loop.now();
   return http::event_chunk(protocol::kLeaseEvent, json::to_json(view));
 }
 
@@ -86,7 +86,7 @@ bool LeaseStream::has_position_changed() const {
   return position_->position != sent_position_->position || position_->why != sent_position_->why ||
          position_->text != sent_position_->text ||
          is_different_estimate(sent_position_->expected_s, position_->expected_s,
-                               seconds_between(*sent_at_, context_.loop.now()));
+                               seconds_between(*sent_at_, api_.loop.now()));
 }
 
 }  // namespace gpuyard::api

@@ -15,8 +15,8 @@ namespace gpuyard::api {
 
 class LeaseStream final : public http::ResponseStream {
  public:
-  // `now`: the lease as the claim was answered. The context outlives all its callbacks.
-  LeaseStream(Context&, lease::Lease now, const Viewer&);
+  // `now`: the lease as the claim was answered. `api` outlives all its callbacks.
+  LeaseStream(LeaseApi& api, lease::Lease now, const Viewer&);
 
   http::Chunk next() override;
   // True once the lease has ended and the client was notified.
@@ -37,7 +37,7 @@ class LeaseStream final : public http::ResponseStream {
   // dropped.
   static constexpr std::size_t kMaxAlerts = 64;
 
-  Context& context_;
+  LeaseApi& api_;
   lease::Lease lease_;
   struct UnsentAlert {
     std::int64_t severity = 0;

@@ -96,7 +96,9 @@ TEST_F(LeaseStreams, FrequentPositionChangesAreSentOncePerSecond) {
   next(*claim_stream);
   std::size_t events = 0;
   for (int i = 0; i < 40; ++i) {  // 4 seconds, in which the holder's name changes all the time
-    context_.user_name = [i](std::uint32_t) { return std::optional("user " + std::to_string(i)); };
+    context_.users.name_of = [i](std::uint32_t) {
+      return std::optional("user " + std::to_string(i));
+    };
     pass(milliseconds(100));
     while (next(*claim_stream)) ++events;
   }

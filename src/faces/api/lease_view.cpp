@@ -27,16 +27,16 @@ std::optional<std::int64_t> number_of(const DeviceState& device, Metric metric) 
   return number == nullptr ? std::nullopt : std::optional(*number);
 }
 
-protocol::LeasedGpu leased_gpu_of(const Context& context, const DeviceId& id) {
+protocol::LeasedGpu leased_gpu_of(const LeaseFacts& facts, const DeviceId& id) {
   protocol::LeasedGpu gpu;
   gpu.uuid = id;
-  if (const DeviceInfo* info = info_of(context, id)) {
+  if (const DeviceInfo* info = info_of(facts, id)) {
     gpu.index = own_index(*info);
     gpu.uuid = info->uuid;
     gpu.pci_address = info->pci_address;
     gpu.name = info->name;
   }
-  if (const DeviceState* device = state_of(*context.telemetry.latest(), id)) {
+  if (const DeviceState* device = state_of(*facts.telemetry.latest(), id)) {
     gpu.utilization_percent = number_of(*device, Metric::utilization_gpu);
     gpu.memory_used_bytes = number_of(*device, Metric::memory_used);
   }
@@ -55,11 +55,11 @@ std::optional<WallTime> until_of(const lease::Lease& lease) {
 }
 
 // Returns "alice" for the stored "uid 1000".
-std::string cordon_owner_name(const Context& context, const std::string& by) {
+std::string cordon_owner_name(const Users& users, const std::string& by) {
   constexpr std::string_view kUid = "uid ";
   if (!by.starts_with(kUid)) return by;
   const auto uid = parse_number<std::uint32_t>(std::string_view(by).substr(kUid.size()));
-  return uid ? display_name(context, *uid) : by;
+  return uid ? display_name(users, *uid) : by;
 }
 
 constexpr std::size_t kMaxLeasesNamed = 5;
@@ -102,35 +102,35 @@ lease::Caller caller_of(const RouteCall& call) {
           call.peer.process ? static_cast<std::uint32_t>(call.peer.pid) : 0, call.peer.process};
 }
 
-std::optional<std::string> user_name_of(const Context& context, std::uint32_t uid) {
-  return uid == lease::kPodsUid ? protocol::kPodsUser : context.user_name(uid);
+std::optional<std::string> user_name_of(const Users& users, std::uint32_t uid) {
+  return uid == lease::kPodsUid ? protocol::kPodsUser : users.name_of(uid);
 }
 
-std::string display_name(const Context& context, std::uint32_t uid) {
-  const auto name = user_name_of(context, uid);
+std::string display_name(const Users& users, std::uint32_t uid) {
+  const auto name = user_name_of(users, uid);
   return name ? *name : fmt::format("UID {}", uid);
 }
 
-const DeviceInfo* info_of(const Context& context, const DeviceId& id) {
-  const auto& known = context.leases.gpus().gpus();
+const DeviceInfo* info_of(const LeaseFacts& facts, const DeviceId& id) {
+  const auto& known = facts.leases.gpus().gpus();
   if (const auto found = known.find(id); found != known.end()) return &found->second.info;
-  const DeviceState* device = state_of(*context.telemetry.latest(), id);
+  const DeviceState* device = state_of(*facts.telemetry.latest(), id);
   return device == nullptr ? nullptr : &device->info;
 }
 
-protocol::Lease view_of(const Context& context, const lease::Lease& lease, const Viewer& viewer) {
+protocol::Lease view_of(const LeaseFacts& facts, const lease::Lease& lease, const Viewer& viewer) {
   protocol::Lease view;
   view.id = lease.id;
   view.state = lease.state;
   view.binding = lease.spec.binding;
   view.uid = lease.uid;
-  view.user = user_name_of(context, lease.uid);
+  view.user = user_name_of(facts.users, lease.uid);
   if (!lease.pod.empty()) view.pod = lease.pod;
   if (viewer.is_local() && !lease.processes.empty()) view.pid = lease.processes.front().pid;
   if (viewer.is_owner_or_admin(lease.uid)) view.note = lease.spec.note;
   view.wanted_gpus = lease.spec.gpus;
   if (lease.fence != 0) view.fence = lease.fence;
-  for (const DeviceId& gpu : lease.gpus) view.gpus.push_back(leased_gpu_of(context, gpu));
+  for (const DeviceId& gpu : lease.gpus) view.gpus.push_back(leased_gpu_of(facts, gpu));
   view.asked = to_rfc3339(lease.requested_wall);
   view.granted = rfc3339_of(lease.granted_wall);
   view.until = rfc3339_of(until_of(lease));
@@ -138,56 +138,61 @@ protocol::Lease view_of(const Context& context, const lease::Lease& lease, const
   view.ending = lease.end_reason;
   view.why = lease.detail;
   view.overdue = lease.overdue;
-  view.use = context.lease_usage(lease);
+  view.use = usage_of(facts, lease);
   return view;
 }
 
-protocol::LeaseAnswer answer_of(const Context& context, protocol::Lease lease) {
-  return {1, is_simulated(context.telemetry), std::move(lease)};
+protocol::LeaseAnswer answer_of(const LeaseFacts& facts, protocol::Lease lease) {
+  return {1, is_simulated(facts.telemetry), std::move(lease)};
 }
 
-std::optional<protocol::WithheldGpu> withheld_gpu_of(const Context& context, const DeviceId& id) {
-  const lease::GpuPool& gpus = context.leases.gpus();
+std::optional<protocol::LeaseUsage> usage_of(const LeaseFacts& facts, const lease::Lease& lease) {
+  const auto use = facts.usage.usage_of(lease.id);
+  return use ? std::optional(protocol::lease_usage_of(*use)) : std::nullopt;
+}
+
+std::optional<protocol::WithheldGpu> withheld_gpu_of(const LeaseFacts& facts, const DeviceId& id) {
+  const lease::GpuPool& gpus = facts.leases.gpus();
   auto why = gpus.withheld_reason(id);
   if (!why) return std::nullopt;
   protocol::WithheldGpu view;
-  if (const DeviceInfo* info = info_of(context, id)) view.index = info->index;
+  if (const DeviceInfo* info = info_of(facts, id)) view.index = info->index;
   view.uuid = id;
   view.why = std::move(why->first);
   view.text = std::move(why->second);
   if (const auto cordon = gpus.cordon_of(id)) {
     view.by = cordon->by;
-    view.text =
-        fmt::format("cordoned by {}: {}", cordon_owner_name(context, cordon->by), cordon->reason);
+    view.text = fmt::format("cordoned by {}: {}", cordon_owner_name(facts.users, cordon->by),
+                            cordon->reason);
     view.since = to_rfc3339(cordon->since);
   }
   return view;
 }
 
-std::vector<protocol::WithheldGpu> withheld_gpus_of(const Context& context,
+std::vector<protocol::WithheldGpu> withheld_gpus_of(const LeaseFacts& facts,
                                                     const std::vector<DeviceId>& gpus) {
   std::vector<protocol::WithheldGpu> all;
   for (const DeviceId& gpu : gpus) {
-    if (auto one = withheld_gpu_of(context, gpu)) all.push_back(*std::move(one));
+    if (auto one = withheld_gpu_of(facts, gpu)) all.push_back(*std::move(one));
   }
   std::ranges::sort(all, {}, &protocol::WithheldGpu::index);
   return all;
 }
 
-std::string adopt_command(const Context& context, const lease::ObservedProcess& process,
+std::string adopt_command(const Users& users, const lease::ObservedProcess& process,
                           const Viewer& viewer) {
   auto adopt = fmt::format("gpuyard lease adopt --pid {}", process.pid);
   if (viewer.uid == process.uid) return adopt;
-  const auto name = context.user_name(process.uid);
+  const auto name = users.name_of(process.uid);
   return name ? fmt::format("sudo -u {} {}", *name, adopt)
               : fmt::format("sudo -u '#{}' {}", process.uid, adopt);
 }
 
 // Returns the command that gives the process a lease or, where an allocator has the GPUs, ends it.
-std::string resolve_command(const Context& context, const lease::ObservedProcess& process,
+std::string resolve_command(const LeaseFacts& facts, const lease::ObservedProcess& process,
                             const Viewer& viewer) {
-  const auto allocator = context.leases.gpus().allocator();
-  if (!allocator) return adopt_command(context, process, viewer);
+  const auto allocator = facts.leases.gpus().allocator();
+  if (!allocator) return adopt_command(facts.users, process, viewer);
   std::string kill =
       fmt::format("{}kill {}", viewer.uid == process.uid ? "" : "sudo ", process.pid);
   switch (*allocator) {
@@ -199,22 +204,22 @@ std::string resolve_command(const Context& context, const lease::ObservedProcess
   return kill;
 }
 
-protocol::UnleasedProcess unleased_process_of(const Context& context, const DeviceId& gpu,
+protocol::UnleasedProcess unleased_process_of(const LeaseFacts& facts, const DeviceId& gpu,
                                               const lease::ObservedProcess& process,
                                               const Viewer& viewer) {
   protocol::UnleasedProcess view;
   view.pid = process.pid;
-  if (const DeviceInfo* info = info_of(context, gpu)) view.index = info->index;
+  if (const DeviceInfo* info = info_of(facts, gpu)) view.index = info->index;
   view.uuid = gpu;
   view.uid = process.uid;
-  view.user = context.user_name(process.uid);
+  view.user = facts.users.name_of(process.uid);
   view.command = process.command;
   view.memory_bytes = process.memory_bytes;
   if (process.started) {
-    const Duration age = context.loop.now() - *process.started;
+    const Duration age = facts.loop.now() - *process.started;
     view.age_s = std::chrono::duration<double>(std::max(age, Duration::zero())).count();
   }
-  view.resolve = resolve_command(context, process, viewer);
+  view.resolve = resolve_command(facts, process, viewer);
   return view;
 }
 

@@ -16,8 +16,9 @@
 
 namespace gpuyard::api {
 
+struct LeaseFacts;
 struct RouteCall;
-struct Context;
+struct Users;
 
 // The user to whom a lease is shown. By default anybody, as over TCP.
 struct Viewer {
@@ -37,24 +38,27 @@ Viewer viewer_of(const Principal&);
 lease::Caller caller_of(const RouteCall&);
 
 // Returns nothing if the name is not known; "(pods)" for the owner of pods' leases.
-std::optional<std::string> user_name_of(const Context&, std::uint32_t uid);
+std::optional<std::string> user_name_of(const Users&, std::uint32_t uid);
 // Returns "alice", or "uid 1000" if the name is not known.
-std::string display_name(const Context&, std::uint32_t uid);
+std::string display_name(const Users&, std::uint32_t uid);
 
 // Returns a lease without its queue position, which changes all the time: see view_with_position().
-protocol::Lease view_of(const Context&, const lease::Lease&, const Viewer& = {});
-protocol::LeaseAnswer answer_of(const Context&, protocol::Lease);
+protocol::Lease view_of(const LeaseFacts&, const lease::Lease&, const Viewer& = {});
+protocol::LeaseAnswer answer_of(const LeaseFacts&, protocol::Lease);
+// Returns the use under a lease until now; nothing before the grant.
+std::optional<protocol::LeaseUsage> usage_of(const LeaseFacts&, const lease::Lease&);
 
 // Returns null if the GPU is not known now.
-const DeviceInfo* info_of(const Context&, const DeviceId&);
+const DeviceInfo* info_of(const LeaseFacts&, const DeviceId&);
 // Returns why a GPU is withheld now; nothing if it is not.
-std::optional<protocol::WithheldGpu> withheld_gpu_of(const Context&, const DeviceId&);
+std::optional<protocol::WithheldGpu> withheld_gpu_of(const LeaseFacts&, const DeviceId&);
 // The same for several GPUs, by index.
-std::vector<protocol::WithheldGpu> withheld_gpus_of(const Context&, const std::vector<DeviceId>&);
-protocol::UnleasedProcess unleased_process_of(const Context&, const DeviceId&,
+std::vector<protocol::WithheldGpu> withheld_gpus_of(const LeaseFacts&,
+                                                    const std::vector<DeviceId>&);
+protocol::UnleasedProcess unleased_process_of(const LeaseFacts&, const DeviceId&,
                                               const lease::ObservedProcess&, const Viewer& = {});
 // Returns the command that makes a lease of the GPUs that this process uses.
-std::string adopt_command(const Context&, const lease::ObservedProcess&, const Viewer&);
+std::string adopt_command(const Users&, const lease::ObservedProcess&, const Viewer&);
 
 protocol::Load load_of(const lease::LeaseManager&);
 

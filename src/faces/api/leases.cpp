@@ -30,13 +30,13 @@ static_assert(protocol::kMaxAnswerTimeout + std::chrono::seconds(10) <=
               "the server would answer before a claim does");
 
 // The id of a lease that the caller names. A token of some GPUs is for no lease of others.
-Result<std::string> find_visible_lease_id(const Context& context, const RouteCall& call,
+Result<std::string> find_visible_lease_id(const LeaseApi& api, const RouteCall& call,
                                           std::string_view name) {
   const Viewer viewer = viewer_of(call.principal);
   // An administrator names the leases of all users.
-  auto id = resolve_lease_id(context.leases, name, viewer.admin ? std::nullopt : viewer.uid);
+  auto id = resolve_lease_id(api.leases, name, viewer.admin ? std::nullopt : viewer.uid);
   if (!id || call.principal.gpus.empty()) return id;
-  const lease::Lease* lease = context.leases.find(*id);
+  const lease::Lease* lease = api.leases.find(*id);
   if (lease == nullptr) return lease::unknown_lease_error(*id);
   const std::vector<DeviceId>& gpus = lease->gpus.empty() ? lease->spec.allowed_gpus : lease->gpus;
   if (!gpus.empty() && call.principal.can_see_all(gpus)) return id;
@@ -44,10 +44,10 @@ Result<std::string> find_visible_lease_id(const Context& context, const RouteCal
 }
 
 // The lease itself as last decided, which may not be on the disk yet.
-Result<lease::Lease> find_latest_lease(const Context& context, const RouteCall& call,
+Result<lease::Lease> find_latest_lease(const LeaseApi& api, const RouteCall& call,
                                        std::string_view name) {
-  const auto id = GPUYARD_TRY(find_visible_lease_id(context, call, name));
-  const lease::Lease* const decided = context.leases.find_latest(id);
+  const auto id = GPUYARD_TRY(find_visible_lease_id(api, call, name));
+  const lease::Lease* const decided = api.leases.find_latest(id);
   if (decided == nullptr) return lease::unknown_lease_error(id);
   return *decided;
 }
@@ -61,11 +61,11 @@ Result<void> check_local(const RouteCall& call, std::string_view what) {
 }
 
 // The claim as the caller may make it.
-Result<lease::LeaseSpec> lease_spec_for(const Context& context, const RouteCall& call,
+Result<lease::LeaseSpec> lease_spec_for(const LeaseApi& api, const RouteCall& call,
                                         const protocol::LeaseRequest& body,
                                         const lease::LeaseSpec* known) {
   auto spec =
-      protocol::lease_spec_of(body, *visible_snapshot(context.telemetry, call.principal), known);
+      protocol::lease_spec_of(body, *visible_snapshot(api.facts.telemetry, call.principal), known);
   const bool is_remote = call.principal.has_credential() || call.peer.relayed;
   if (!spec || !is_remote) return spec;
   if (spec->binding != lease::Binding::detached) {
@@ -80,11 +80,11 @@ Result<lease::LeaseSpec> lease_spec_for(const Context& context, const RouteCall&
   return Error{Errc::denied, "/among: the token does not include all of these GPUs"};
 }
 
-lease::LeaseManager::OnLease answer_with(Context& context, const Viewer& viewer,
+lease::LeaseManager::OnLease answer_with(LeaseApi& api, const Viewer& viewer,
                                          const LeaseResponder& respond) {
-  return [&context, viewer, respond](const Result<lease::Lease>& lease) {
+  return [&api, viewer, respond](const Result<lease::Lease>& lease) {
     if (!lease) return respond(lease.error());
-    respond(answer_of(context, view_with_position(context, *lease, viewer)));
+    respond(answer_of(api.facts, view_with_position(api.facts, *lease, viewer)));
   };
 }
 
@@ -106,52 +106,51 @@ void report_lease_action(const RouteCall& call, const LeaseAction& action,
   gpus.empty() ? call.report_action(*action) : call.report_action(*action, gpus, forced);
 }
 
-lease::LeaseManager::OnLease report_and_answer(Context& context, const RouteCall& call,
+lease::LeaseManager::OnLease report_and_answer(LeaseApi& api, const RouteCall& call,
                                                const lease::Lease& before,
                                                const LeaseAction& action,
                                                const LeaseResponder& respond) {
-  return [&context, call, before, action, respond](const Result<lease::Lease>& lease) {
+  return [&api, call, before, action, respond](const Result<lease::Lease>& lease) {
     if (!lease) return respond(lease.error());
     const bool changed = lease->expires_at != before.expires_at ||
                          lease->processes.size() != before.processes.size();
     if (changed) report_lease_action(call, action, lease->gpus);
-    respond(answer_of(context, view_with_position(context, *lease, viewer_of(call.principal))));
+    respond(answer_of(api.facts, view_with_position(api.facts, *lease, viewer_of(call.principal))));
   };
 }
 
-void answer_claim(Context& context, const lease::Lease& lease, const Viewer& viewer, bool stream,
+void answer_claim(LeaseApi& api, const lease::Lease& lease, const Viewer& viewer, bool stream,
                   Duration at_most, const std::shared_ptr<http::DisconnectNotifier>& client,
                   const LeaseResponder& respond) {
   if (stream) {
-    return respond.send(http::event_stream(std::make_shared<LeaseStream>(context, lease, viewer)));
+    return respond.send(http::event_stream(std::make_shared<LeaseStream>(api, lease, viewer)));
   }
-  ClaimWait::begin(context, lease, at_most, client,
-                   [&context, viewer, respond](const lease::Lease& now) {
-                     respond(answer_of(context, view_with_position(context, now, viewer)));
-                   });
+  ClaimWait::begin(api, lease, at_most, client, [&api, viewer, respond](const lease::Lease& now) {
+    respond(answer_of(api.facts, view_with_position(api.facts, now, viewer)));
+  });
 }
 
-void claim_lease(Context& context, const RouteCall& call, const NoParams&,
+void claim_lease(LeaseApi& api, const RouteCall& call, const NoParams&,
                  const protocol::LeaseRequest& body, const LeaseResponder& respond) {
-  const lease::Lease* known = context.leases.find(body.id.value_or(""));
-  auto spec = lease_spec_for(context, call, body, known ? &known->spec : nullptr);
+  const lease::Lease* known = api.leases.find(body.id.value_or(""));
+  auto spec = lease_spec_for(api, call, body, known ? &known->spec : nullptr);
   if (!spec) {
     // A known lease may not have been read from disk yet.
-    const auto closed = context.leases.claim_error();
+    const auto closed = api.leases.claim_error();
     if (closed && spec.error().code == Errc::not_found) return respond(*closed);
     return respond(std::move(spec).error().in("body"));
   }
-  context.leases.claim(
+  api.leases.claim(
       caller_of(call), body.id.value_or(""), *spec,
-      [&context, viewer = viewer_of(call.principal), stream = body.stream.value_or(false),
+      [&api, viewer = viewer_of(call.principal), stream = body.stream.value_or(false),
        at_most = protocol::answer_timeout_of(body), client = call.peer.disconnect_notifier,
        respond](const Result<lease::Lease>& lease) {
         if (!lease) return respond(lease.error());
-        answer_claim(context, *lease, viewer, stream, at_most, client, respond);
+        answer_claim(api, *lease, viewer, stream, at_most, client, respond);
       });
 }
 
-void adopt_lease(Context& context, const RouteCall& call, const NoParams&,
+void adopt_lease(LeaseApi& api, const RouteCall& call, const NoParams&,
                  const protocol::AdoptRequest& body, const LeaseResponder& respond) {
   if (auto local = check_local(call, "an adoption"); !local) return respond(local.error());
   if (call.principal.contained) {
@@ -159,25 +158,24 @@ void adopt_lease(Context& context, const RouteCall& call, const NoParams&,
                          "the daemon cannot identify processes over this socket; adopt the process "
                          "over gpuyard.sock"});
   }
-  const auto answer = answer_with(context, viewer_of(call.principal), respond);
-  context.leases.adopt(caller_of(call), body.pid, body.note.value_or(""),
-                       [call, pid = body.pid, answer](const Result<lease::Lease>& lease) {
-                         if (lease) {
-                           const auto what = fmt::format("adopt PID {} as", pid);
-                           report_lease_action(call, lease_action_of(call, *lease, what),
-                                               lease->gpus);
-                         }
-                         answer(lease);
-                       });
+  const auto answer = answer_with(api, viewer_of(call.principal), respond);
+  api.leases.adopt(caller_of(call), body.pid, body.note.value_or(""),
+                   [call, pid = body.pid, answer](const Result<lease::Lease>& lease) {
+                     if (lease) {
+                       const auto what = fmt::format("adopt PID {} as", pid);
+                       report_lease_action(call, lease_action_of(call, *lease, what), lease->gpus);
+                     }
+                     answer(lease);
+                   });
 }
 
-void get_lease(Context& context, const RouteCall& call, const protocol::LeaseName& name,
+void get_lease(LeaseApi& api, const RouteCall& call, const protocol::LeaseName& name,
                const LeaseResponder& respond) {
-  const auto id = find_visible_lease_id(context, call, name.lease);
+  const auto id = find_visible_lease_id(api, call, name.lease);
   if (!id) return respond(id.error());
-  const lease::Lease* lease = context.leases.find(*id);
+  const lease::Lease* lease = api.leases.find(*id);
   if (lease == nullptr) return respond(lease::unknown_lease_error(*id));
-  respond(answer_of(context, view_with_position(context, *lease, viewer_of(call.principal))));
+  respond(answer_of(api.facts, view_with_position(api.facts, *lease, viewer_of(call.principal))));
 }
 
 // Returns the processes whose signal is left to the caller. A token does not identify a process of
@@ -217,34 +215,35 @@ std::string note_of(const lease::SignalResult& result) {
   return fmt::format("not signalled: process {} runs as another user{}", process.pid, others);
 }
 
-protocol::ReleaseAnswer release_view(Context& context, const RouteCall& call,
+protocol::ReleaseAnswer release_view(LeaseApi& api, const RouteCall& call,
                                      const lease::Lease& lease) {
-  auto answer = answer_of(context, view_with_position(context, lease, viewer_of(call.principal)));
+  auto answer =
+      answer_of(api.facts, view_with_position(api.facts, lease, viewer_of(call.principal)));
   return {answer.schema, answer.simulated, std::move(answer.lease), std::nullopt};
 }
 
-void signal_processes(Context& context, const RouteCall& call, const std::string& id,
+void signal_processes(LeaseApi& api, const RouteCall& call, const std::string& id,
                       const std::string& signal, int number,
                       const Responder<protocol::ReleaseAnswer>& respond) {
-  const auto answer = [&context, call, signal, respond](const Result<lease::SignalResult>& result) {
+  const auto answer = [&api, call, signal, respond](const Result<lease::SignalResult>& result) {
     if (!result) return respond(result.error());
-    auto view = release_view(context, call, result->lease);
+    auto view = release_view(api, call, result->lease);
     if (!result->checked || !result->failures.empty()) {
       view.unsignalled = unsignalled_of(call, signal, *result);
       view.lease.why += (view.lease.why.empty() ? "" : "; ") + note_of(*result);
     }
     respond(std::move(view));
   };
-  context.leases.signal(caller_of(call), id, number, answer);
+  api.leases.signal(caller_of(call), id, number, answer);
 }
 
 // A daemon without CAP_KILL leaves signals to a client on its machine. A token is used from
 // elsewhere, and its signal is refused before anything is released.
-Result<void> check_signal(const Context& context, const RouteCall& call, const lease::Lease& lease,
+Result<void> check_signal(const LeaseApi& api, const RouteCall& call, const lease::Lease& lease,
                           const std::string& signal) {
   const bool has_processes =
       lease.state == lease::LeaseState::held || lease.state == lease::LeaseState::draining;
-  if (!call.principal.has_credential() || !has_processes || context.can_signal(lease.uid)) {
+  if (!call.principal.has_credential() || !has_processes || api.facts.users.can_signal(lease.uid)) {
     return {};
   }
   return Error{Errc::denied,
@@ -254,7 +253,7 @@ Result<void> check_signal(const Context& context, const RouteCall& call, const l
                fmt::format("gpuyard -H ssh://HOST lease release {} --signal {}", lease.id, signal)};
 }
 
-void release_lease(Context& context, const RouteCall& call, const protocol::ReleaseQuery& query,
+void release_lease(LeaseApi& api, const RouteCall& call, const protocol::ReleaseQuery& query,
                    const Responder<protocol::ReleaseAnswer>& respond) {
   const lease::ReleaseOptions options{query.fence, query.force.value_or(false),
                                       query.reason.value_or("")};
@@ -267,10 +266,10 @@ void release_lease(Context& context, const RouteCall& call, const protocol::Rele
     if (!number) return respond(number.error());
     signal = *number;
   }
-  const auto before = find_latest_lease(context, call, query.lease);
+  const auto before = find_latest_lease(api, call, query.lease);
   if (!before) return respond(before.error());
   if (signal != 0) {
-    if (auto may = check_signal(context, call, *before, *query.signal); !may) {
+    if (auto may = check_signal(api, call, *before, *query.signal); !may) {
       return respond(may.error());
     }
   }
@@ -279,35 +278,35 @@ void release_lease(Context& context, const RouteCall& call, const protocol::Rele
                     (before->state == lease::LeaseState::draining && options.force);
   auto action = ends ? lease_action_of(call, *before, "release", options.force) : std::nullopt;
   if (action && !options.reason.empty()) *action += ": " + options.reason;
-  context.leases.release(
+  api.leases.release(
       caller_of(call), before->id, options,
-      [&context, call, action, gpus = before->gpus, force = options.force, signal,
+      [&api, call, action, gpus = before->gpus, force = options.force, signal,
        name = query.signal.value_or(""), respond](const Result<lease::Lease>& lease) {
         if (!lease) return respond(lease.error());
         report_lease_action(call, action, gpus, force);
-        if (signal == 0) return respond(release_view(context, call, *lease));
-        signal_processes(context, call, lease->id, name, signal, respond);
+        if (signal == 0) return respond(release_view(api, call, *lease));
+        signal_processes(api, call, lease->id, name, signal, respond);
       });
 }
 
-void renew_lease(Context& context, const RouteCall& call, const protocol::LeaseName& name,
+void renew_lease(LeaseApi& api, const RouteCall& call, const protocol::LeaseName& name,
                  const protocol::RenewRequest& body, const LeaseResponder& respond) {
-  const auto before = find_latest_lease(context, call, name.lease);
+  const auto before = find_latest_lease(api, call, name.lease);
   if (!before) return respond(before.error());
-  context.leases.renew(
+  api.leases.renew(
       caller_of(call), before->id, duration_from_seconds(body.ttl_s), body.fence,
-      report_and_answer(context, call, *before, lease_action_of(call, *before, "renew"), respond));
+      report_and_answer(api, call, *before, lease_action_of(call, *before, "renew"), respond));
 }
 
-void add_lease_member(Context& context, const RouteCall& call, const protocol::LeaseName& name,
+void add_lease_member(LeaseApi& api, const RouteCall& call, const protocol::LeaseName& name,
                       const protocol::MemberRequest& body, const LeaseResponder& respond) {
   if (auto local = check_local(call, "this"); !local) return respond(local.error());
-  const auto before = find_latest_lease(context, call, name.lease);
+  const auto before = find_latest_lease(api, call, name.lease);
   if (!before) return respond(before.error());
   const auto what = fmt::format("add PID {} to", body.pid);
-  context.leases.add_member(
+  api.leases.add_member(
       caller_of(call), before->id, body.pid, body.fence,
-      report_and_answer(context, call, *before, lease_action_of(call, *before, what), respond));
+      report_and_answer(api, call, *before, lease_action_of(call, *before, what), respond));
 }
 
 using usage::UsageGrouping;
@@ -325,24 +324,24 @@ UsageQuery usage_query_of(const protocol::UsageQuery& query, WallTime now) {
   return usage_query;
 }
 
-protocol::UserNames user_names_of(const Context& context, const usage::UsageReport& answer) {
+protocol::UserNames user_names_of(const Users& users, const usage::UsageReport& answer) {
   protocol::UserNames names;
   for (const usage::UsageTotal& sum : answer.totals) {
     if (!sum.uid || sum.uid == lease::kPodsUid) continue;
-    if (auto name = context.user_name(*sum.uid)) names.emplace(*sum.uid, *std::move(name));
+    if (auto name = users.name_of(*sum.uid)) names.emplace(*sum.uid, *std::move(name));
   }
   return names;
 }
 
 // Calls `on_done` once the users' names are known, or cannot be had in time.
-void resolve_names(const Context& context, const UsageQuery& query,
-                   const usage::UsageReport& answer, std::function<void()> on_done) {
+void resolve_names(const Users& users, const UsageQuery& query, const usage::UsageReport& answer,
+                   std::function<void()> on_done) {
   if (query.grouping != UsageGrouping::user) return on_done();
-  std::vector<std::uint32_t> users;
+  std::vector<std::uint32_t> uids;
   for (const usage::UsageTotal& sum : answer.totals) {
-    if (sum.uid != lease::kPodsUid) users.push_back(sum.uid.value_or(0));
+    if (sum.uid != lease::kPodsUid) uids.push_back(sum.uid.value_or(0));
   }
-  context.resolve_user_names(users, std::move(on_done));
+  users.resolve(uids, std::move(on_done));
 }
 
 void answer_with(const UsageResponder& respond, const protocol::Usage& usage, bool csv) {
@@ -351,29 +350,27 @@ void answer_with(const UsageResponder& respond, const protocol::Usage& usage, bo
   respond.send({200, "text/csv; charset=utf-8", std::move(body)});
 }
 
-void get_usage(Context& context, const RouteCall& call, const protocol::UsageQuery& query,
+void get_usage(UsageApi& api, const RouteCall& call, const protocol::UsageQuery& query,
                const UsageResponder& respond) {
   const bool csv = query.format == protocol::TextFormat::csv;
-  UsageQuery usage_query = usage_query_of(query, context.loop.wall());
-  usage_query.simulated = is_simulated(context.telemetry);
-  const auto begin_query = [&context, respond, usage_query,
-                            csv](const std::function<void()>& on_done) {
-    const auto on_report = [&context, respond, usage_query, csv,
+  UsageQuery usage_query = usage_query_of(query, api.loop.wall());
+  usage_query.simulated = is_simulated(api.telemetry);
+  const auto begin_query = [&api, respond, usage_query, csv](const std::function<void()>& on_done) {
+    const auto on_report = [&api, respond, usage_query, csv,
                             on_done](Result<usage::UsageReport> result) {
       on_done();
       if (!result) return respond(std::move(result).error());
       const auto answer = std::make_shared<const usage::UsageReport>(*std::move(result));
-      resolve_names(context, usage_query, *answer, [&context, respond, usage_query, csv, answer] {
-        auto usage = protocol::usage_of(*answer, usage_query, user_names_of(context, *answer));
-        usage.notes = context.usage.notes();
-        protocol::put_estimates(usage, context.tariff);
+      resolve_names(api.users, usage_query, *answer, [&api, respond, usage_query, csv, answer] {
+        auto usage = protocol::usage_of(*answer, usage_query, user_names_of(api.users, *answer));
+        usage.notes = api.usage.notes();
+        protocol::put_estimates(usage, api.tariff);
         answer_with(respond, usage, csv);
       });
     };
-    context.usage.query(usage_query, on_report);
+    api.usage.query(usage_query, on_report);
   };
-  if (!context.query_queue.try_enqueue(requester_of(call), begin_query))
-    respond(too_many_queries());
+  if (!api.queries.try_enqueue(requester_of(call), begin_query)) respond(too_many_queries());
 }
 
 }  // namespace

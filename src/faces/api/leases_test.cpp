@@ -271,7 +271,7 @@ class UnsignalledLease : public LeaseRoutes {
     process(20);
     world_.observer.running.at(20).lease = "train-1-of-many-leases";
     world_.observer.may_signal = false;
-    context_.can_signal = [](std::uint32_t) { return false; };
+    context_.users.can_signal = [](std::uint32_t) { return false; };
   }
   Calls ask_release(http::Peer peer) {
     const Calls call = del(kPath + std::string("?signal=TERM"), std::move(peer));
@@ -330,7 +330,7 @@ TEST_F(UnsignalledLease, TokenSignalIsRefusedBeforeRelease) {
 }
 
 TEST_F(UnsignalledLease, TokenHolderGetsNoProcessNumbers) {
-  context_.can_signal = [](std::uint32_t) { return true; };  // the process is another user's
+  context_.users.can_signal = [](std::uint32_t) { return true; };  // the process is another user's
   token_ = made({.name = "ci", .uid = kAlice, .scope = Scope::lease, .made_by = "uid 0"}).text;
   const auto answer = answer_in(ask_release(over_tls()));
   ASSERT_TRUE(answer.unsignalled);
@@ -498,11 +498,11 @@ TEST_F(UsageRoute, InvalidParameterIsRefusedByName) {
 TEST_F(UsageRoute, UserGroupingResolvesNames) {
   std::function<void()> learned;
   bool known = false;
-  context_.user_name = [&](std::uint32_t) {
+  context_.users.name_of = [&](std::uint32_t) {
     return known ? std::optional<std::string>("alice") : std::nullopt;
   };
-  context_.resolve_user_names = [&](const std::vector<std::uint32_t>& uids,
-                                    const std::function<void()>& done) {
+  context_.users.resolve = [&](const std::vector<std::uint32_t>& uids,
+                               const std::function<void()>& done) {
     EXPECT_EQ(uids, std::vector<std::uint32_t>{1000});
     known = true;
     done();

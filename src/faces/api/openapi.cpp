@@ -213,7 +213,7 @@ bj::object tag(std::string_view name, std::string_view description) {
   return {{"name", name}, {"description", description}};
 }
 
-std::string render(const Context& context) {
+std::string render(const std::string& version) {
   bj::object paths;
   Parts parts;
   for (const BoundRoute& route : all_routes()) {
@@ -225,7 +225,7 @@ std::string render(const Context& context) {
       {"openapi", "3.1.0"},
       {"info",
        {{"title", "gpuyard"},
-        {"version", context.version},
+        {"version", version},
         {"description",
          "Monitor, share and control the GPUs of a machine, and alert when something is wrong."}}},
       {"tags",
@@ -248,9 +248,10 @@ std::string render(const Context& context) {
   return bj::serialize(document);
 }
 
-void get_openapi(Context& context, const NoParams&, const Responder<Text>& respond) {
+void get_openapi(PageApi& api, const NoParams&, const Responder<Text>& respond) {
   constexpr std::uint64_t kForEver = 0;  // nothing in it changes while the daemon runs
-  respond(Text{"application/json", context.openapi.get(kForEver, [&] { return render(context); })});
+  respond(Text{"application/json",
+               api.openapi.get(kForEver, [&] { return render(api.daemon.version); })});
 }
 
 }  // namespace

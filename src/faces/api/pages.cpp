@@ -106,7 +106,7 @@ std::string table_of(const Snapshot& snapshot) {
   return table + "</tbody></table></div>\n";
 }
 
-std::string document(const Context& context, const Principal& reader, std::string_view content) {
+std::string document(const PageApi& api, const Principal& reader, std::string_view content) {
   const Assets& assets = page_assets();
   const bool known = can_see_machine(reader);
   const std::string host = known ? escape_html(host_name()) : "";
@@ -141,9 +141,9 @@ std::string document(const Context& context, const Principal& reader, std::strin
 </body>
 </html>
 )",
-                     host, files, known ? context.version : "", is_simulated(context.telemetry),
+                     host, files, known ? api.daemon.version : "", is_simulated(api.telemetry),
                      content, missing, known ? " on " + host : "", known ? host + " - " : "",
-                     context.instance);
+                     api.daemon.instance);
 }
 
 http::Response page_response(std::shared_ptr<const std::string> body) {
@@ -152,17 +152,17 @@ http::Response page_response(std::shared_ptr<const std::string> body) {
   return response;
 }
 
-void get_front(Context& context, const RouteCall& call, const protocol::PageParams&,
+void get_front(PageApi& api, const RouteCall& call, const protocol::PageParams&,
                const Responder<Text>& respond) {
   const bool html = call.accept.find("text/html") != std::string::npos;
-  const auto snapshot = visible_snapshot(context.telemetry, call.principal);
+  const auto snapshot = visible_snapshot(api.telemetry, call.principal);
   const auto render = [&] {
-    if (html) return document(context, call.principal, table_of(*snapshot));
-    std::string table = context.device_table(protocol::snapshot_of(*snapshot, &context.processes));
+    if (html) return document(api, call.principal, table_of(*snapshot));
+    std::string table = api.device_table(protocol::snapshot_of(*snapshot, &api.processes));
     return snapshot->driver.initialised ? table : table + snapshot->driver.why + "\n";
   };
-  const std::uint64_t state = snapshot->generation + context.processes.revision();
-  RenderCache<>& rendered = html ? context.front_page : context.front_text;
+  const std::uint64_t state = snapshot->generation + api.processes.revision();
+  RenderCache<>& rendered = html ? api.front_page : api.front_text;
   const auto body = call.principal.gpus.empty() ? rendered.get(state, render)
                                                 : std::make_shared<const std::string>(render());
   http::Response response =
@@ -172,36 +172,36 @@ void get_front(Context& context, const RouteCall& call, const protocol::PagePara
 }
 
 // The document of the pages whose values the script fetches.
-void get_empty_page(Context& context, const RouteCall& call, const Responder<Text>& respond) {
+void get_empty_page(PageApi& api, const RouteCall& call, const Responder<Text>& respond) {
   respond.send(page_response(std::make_shared<const std::string>(
-      document(context, call.principal,
+      document(api, call.principal,
                "<noscript><p>This page needs JavaScript. <a href=\"/\">The table</a> works without "
                "it.</p></noscript>\n"))));
 }
 
-void get_page(Context& context, const RouteCall& call, const protocol::PageParams&,
+void get_page(PageApi& api, const RouteCall& call, const protocol::PageParams&,
               const Responder<Text>& respond) {
-  get_empty_page(context, call, respond);
+  get_empty_page(api, call, respond);
 }
 
-void get_gpu_page(Context& context, const RouteCall& call, const protocol::GpuPageParams& view,
+void get_gpu_page(PageApi& api, const RouteCall& call, const protocol::GpuPageParams& view,
                   const Responder<Text>& respond) {
   if (!parse_number<std::uint32_t>(view.id)) {
     return respond(
         Error{Errc::not_found, fmt::format("no page for GPU {}: use its index", view.id)});
   }
-  get_empty_page(context, call, respond);
+  get_empty_page(api, call, respond);
 }
 
-void get_page_asset(Context&, const protocol::AssetName& asset, const Responder<Text>& respond) {
+void get_page_asset(PageApi&, const protocol::AssetName& asset, const Responder<Text>& respond) {
   respond.send(file_response(page_assets(), asset.file, kPagePolicy));
 }
 
-void get_docs(Context&, const NoParams&, const Responder<Text>& respond) {
+void get_docs(PageApi&, const NoParams&, const Responder<Text>& respond) {
   respond.send(docs_response(docs_assets(), kDocsPage));
 }
 
-void get_docs_asset(Context&, const protocol::AssetName& asset, const Responder<Text>& respond) {
+void get_docs_asset(PageApi&, const protocol::AssetName& asset, const Responder<Text>& respond) {
   respond.send(docs_response(docs_assets(), asset.file));
 }
 

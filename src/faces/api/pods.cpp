@@ -18,43 +18,43 @@ namespace {
 using protocol::LeaseAnswer;
 using protocol::PodName;
 
-protocol::Pod pod_of(const Context& context, const lease::Lease& lease) {
+protocol::Pod pod_of(const LeaseFacts& facts, const lease::Lease& lease) {
   protocol::Pod pod;
   pod.pod = lease.pod;
   pod.lease = lease.id;
   pod.state = lease.state;
   for (const DeviceId& gpu : lease.gpus) {
-    const DeviceInfo* const info = info_of(context, gpu);
+    const DeviceInfo* const info = info_of(facts, gpu);
     if (info != nullptr) pod.gpus.push_back(info->index);
     pod.uuids.push_back(info != nullptr ? info->uuid : gpu);
   }
   pod.since = to_rfc3339(lease.requested_wall);
-  if (context.leases.has_leftover(lease.id)) pod.left = lease.detail;
+  if (facts.leases.has_leftover(lease.id)) pod.left = lease.detail;
   if (lease.drain_started_wall)
-    pod.draining_s = to_seconds(context.loop.wall() - *lease.drain_started_wall);
-  if (const auto use = context.lease_usage(lease)) pod.idle_s = use->idle_s;
+    pod.draining_s = to_seconds(facts.loop.wall() - *lease.drain_started_wall);
+  if (const auto use = usage_of(facts, lease)) pod.idle_s = use->idle_s;
   return pod;
 }
 
-protocol::Pods pods_of(const Context& context) {
+protocol::Pods pods_of(const PodApi& api) {
   protocol::Pods pods;
-  pods.simulated = is_simulated(context.telemetry);
-  pods.observes = context.leases.gpus().allocator() == lease::Allocator::kubernetes;
-  for (const lease::Lease* lease : jobs_with_gpus(context.leases, lease::Allocator::kubernetes))
-    pods.pods.push_back(pod_of(context, *lease));
+  pods.simulated = is_simulated(api.facts.telemetry);
+  pods.observes = api.leases.gpus().allocator() == lease::Allocator::kubernetes;
+  for (const lease::Lease* lease : jobs_with_gpus(api.leases, lease::Allocator::kubernetes))
+    pods.pods.push_back(pod_of(api.facts, *lease));
   return pods;
 }
 
-void get_pods(Context& context, const NoParams&, const Responder<protocol::Pods>& respond) {
-  respond(pods_of(context));
+void get_pods(PodApi& api, const NoParams&, const Responder<protocol::Pods>& respond) {
+  respond(pods_of(api));
 }
 
-void forget_pods(Context& context, const RouteCall& call, const NoParams&,
+void forget_pods(PodApi& api, const RouteCall& call, const NoParams&,
                  const Responder<protocol::Pods>& respond) {
-  stop_observing(context.leases, call, lease::Allocator::kubernetes,
-                 [&context, respond](const Result<void>& result) {
+  stop_observing(api.leases, call, lease::Allocator::kubernetes,
+                 [&api, respond](const Result<void>& result) {
                    if (!result) return respond(result.error());
-                   respond(pods_of(context));
+                   respond(pods_of(api));
                  });
 }
 
@@ -64,8 +64,9 @@ struct PodGpus {
 };
 
 // Errors: unavailable, not_found.
-Result<PodGpus> resolve_uuids(const Context& context, const std::vector<std::string>& uuids) {
-  const telemetry::SnapshotPtr snapshot = context.telemetry.latest();
+Result<PodGpus> resolve_uuids(const telemetry::Telemetry& telemetry,
+                              const std::vector<std::string>& uuids) {
+  const telemetry::SnapshotPtr snapshot = telemetry.latest();
   if (!snapshot->driver.initialised) return Error{Errc::unavailable, snapshot->driver.why};
   PodGpus gpus;
   for (const std::string& uuid : uuids) {
@@ -81,41 +82,42 @@ Result<PodGpus> resolve_uuids(const Context& context, const std::vector<std::str
   return Error{Errc::not_found, fmt::format("the driver has no GPU {}", fmt::join(uuids, ", "))};
 }
 
-void begin_pod(Context& context, const RouteCall& call, const PodName& named,
+void begin_pod(PodApi& api, const RouteCall& call, const PodName& named,
                const protocol::PodRequest& body, const Responder<protocol::PodStarted>& respond) {
   const auto name = lease::make_pod_job_name(named.pod_namespace, named.pod);
   if (!name) return respond(name.error());
-  auto gpus = resolve_uuids(context, body.uuids);
+  auto gpus = resolve_uuids(api.facts.telemetry, body.uuids);
   if (!gpus) return respond(gpus.error());
-  const bool before = context.leases.gpus().is_observe_only();
+  const bool before = api.leases.gpus().is_observe_only();
   const lease::ExternalJob pod{*name, lease::kPodsUid, gpus->ids, body.note.value_or(""),
                                lease::Allocator::kubernetes};
-  context.leases.begin_job(caller_of(call), pod,
-                           [&context, viewer = viewer_of(call.principal), unknown = gpus->unknown,
-                            respond](const Result<lease::Lease>& lease) {
-                             if (!lease) return respond(lease.error());
-                             protocol::PodStarted started;
-                             started.simulated = is_simulated(context.telemetry);
-                             started.lease = view_of(context, *lease, viewer);
-                             started.unknown = unknown;
-                             respond(std::move(started));
-                           });
-  report_observe_only(context.leases, call, before);
+  api.leases.begin_job(caller_of(call), pod,
+                       [&api, viewer = viewer_of(call.principal), unknown = gpus->unknown,
+                        respond](const Result<lease::Lease>& lease) {
+                         if (!lease) return respond(lease.error());
+                         protocol::PodStarted started;
+                         started.simulated = is_simulated(api.facts.telemetry);
+                         started.lease = view_of(api.facts, *lease, viewer);
+                         started.unknown = unknown;
+                         respond(std::move(started));
+                       });
+  report_observe_only(api.leases, call, before);
 }
 
-void end_pod(Context& context, const RouteCall& call, const PodName& named,
+void end_pod(PodApi& api, const RouteCall& call, const PodName& named,
              const Responder<LeaseAnswer>& respond) {
   const auto name = lease::make_pod_job_name(named.pod_namespace, named.pod);
   if (!name) return respond(name.error());
-  context.leases.end_job(
+  api.leases.end_job(
       caller_of(call), *name,
-      [&context, viewer = viewer_of(call.principal), name = *name,
+      [&api, viewer = viewer_of(call.principal), name = *name,
        respond](const Result<lease::Lease>& lease) {
-        if (lease) return respond(answer_of(context, view_of(context, *lease, viewer)));
+        if (lease) return respond(answer_of(api.facts, view_of(api.facts, *lease, viewer)));
         if (lease.error().code != Errc::not_found) return respond(lease.error());
         // The agent repeats a report whose answer it has missed.
-        const lease::Lease* const ended = context.leases.find_job(name);
-        if (ended != nullptr) return respond(answer_of(context, view_of(context, *ended, viewer)));
+        const lease::Lease* const ended = api.leases.find_job(name);
+        if (ended != nullptr)
+          return respond(answer_of(api.facts, view_of(api.facts, *ended, viewer)));
         respond(Error{Errc::not_found,
                       fmt::format("pod {} not found: it had no GPU here, or ended more than a day "
                                   "ago",
@@ -125,12 +127,12 @@ void end_pod(Context& context, const RouteCall& call, const PodName& named,
 
 // A UUID that the driver does not have is accepted: the GPU may be listed again before the next
 // report.
-void report_device_plugin(Context& context, const RouteCall&, const NoParams&,
+void report_device_plugin(PodApi& api, const RouteCall&, const NoParams&,
                           const protocol::DevicePluginReport& body,
                           const Responder<protocol::DevicePlugin>& respond) {
-  context.plugin_report.update({body.hidden.begin(), body.hidden.end()}, context.loop.now());
+  api.plugin_report.update({body.hidden.begin(), body.hidden.end()}, api.facts.loop.now());
   protocol::DevicePlugin plugin;
-  plugin.simulated = is_simulated(context.telemetry);
+  plugin.simulated = is_simulated(api.facts.telemetry);
   plugin.hidden = body.hidden;
   respond(std::move(plugin));
 }

@@ -39,7 +39,7 @@ TEST_F(Pods, OnlyRootReportsPods) {
     EXPECT_EQ(ask(http::Method::put, kPod, R"({"uuids":["GPU-0"]})", peer)->status(), 403);
     EXPECT_EQ(del(kPod, peer)->status(), 403);
   }
-  EXPECT_FALSE(context_.leases.gpus().is_observe_only());
+  EXPECT_FALSE(world_.leases->gpus().is_observe_only());
   EXPECT_THAT(list(), IsEmpty());
 }
 
@@ -51,7 +51,7 @@ TEST_F(Pods, APodIsShownUntilItIsGone) {
   EXPECT_EQ(begun.lease.pod, "default/trainer.v1-0");
   EXPECT_EQ(begun.lease.note, "trainer, sidecar");
   EXPECT_THAT(begun.unknown, IsEmpty());
-  EXPECT_EQ(context_.leases.gpus().allocator(), lease::Allocator::kubernetes);
+  EXPECT_EQ(world_.leases->gpus().allocator(), lease::Allocator::kubernetes);
 
   const auto pods = list();
   ASSERT_EQ(pods.size(), 1U);
@@ -82,7 +82,7 @@ TEST_F(Pods, OtherGpusAreAnotherLease) {
   const auto first = started(put(R"({"uuids":["GPU-0"]})")).lease;
   const auto second = started(put(R"({"uuids":["GPU-1"]})")).lease;
   EXPECT_NE(first.id, second.id);
-  EXPECT_EQ(context_.leases.find(first.id)->end_reason, lease::EndReason::taken_over);
+  EXPECT_EQ(world_.leases->find(first.id)->end_reason, lease::EndReason::taken_over);
   ASSERT_EQ(list().size(), 1U);
   EXPECT_EQ(list()[0].lease, second.id);
 }
@@ -102,7 +102,7 @@ TEST_F(Pods, NoLeaseEndsWhileAProcessIsOnItsGpus) {
   world_.observer.stop(66);
   pass(std::chrono::seconds(2));
   EXPECT_THAT(list(), IsEmpty());
-  EXPECT_EQ(context_.leases.find(id)->end_reason, lease::EndReason::released);
+  EXPECT_EQ(world_.leases->find(id)->end_reason, lease::EndReason::released);
 }
 
 TEST_F(Pods, UnknownUuidsAreReturned) {
@@ -119,7 +119,7 @@ TEST_F(Pods, MalformedReportsAreRefused) {
   EXPECT_EQ(put(R"({"uuids":["GPU-0"]})", "/api/gpu/pods/Default/trainer")->status(), 400);
   EXPECT_EQ(put(R"({"uuids":["GPU-0"]})", "/api/gpu/pods/default/-trainer")->status(), 400);
   EXPECT_EQ(del("/api/gpu/pods/default/a_b", local_user(0))->status(), 400);
-  EXPECT_FALSE(context_.leases.gpus().is_observe_only());
+  EXPECT_FALSE(world_.leases->gpus().is_observe_only());
 }
 
 TEST_F(Pods, GpusAreLeasedAgainOnceKubernetesIsForgotten) {
@@ -131,13 +131,13 @@ TEST_F(Pods, GpusAreLeasedAgainOnceKubernetesIsForgotten) {
   ASSERT_EQ(del(kPod, local_user(0))->status(), 200);
   pass(std::chrono::seconds(1));
   EXPECT_EQ(del(kList, local_user(0))->status(), 200);
-  EXPECT_FALSE(context_.leases.gpus().is_observe_only());
+  EXPECT_FALSE(world_.leases->gpus().is_observe_only());
   EXPECT_EQ(del(kList, local_user(0))->status(), 200) << "a second time";
 }
 
 TEST_F(Pods, ReportOfTheDevicePluginCountsUntilItIsOld) {
   const auto hides = [&](std::string_view uuid) {
-    return context_.plugin_report.hides(uuid, loop_.now());
+    return context_.pods.plugin_report.hides(uuid, loop_.now());
   };
   EXPECT_EQ(hides("GPU-0"), std::nullopt);
   const auto answer = put(R"({"hidden":["GPU-0","GPU-9"]})", kPlugin);
@@ -145,7 +145,7 @@ TEST_F(Pods, ReportOfTheDevicePluginCountsUntilItIsOld) {
   EXPECT_THAT(answer->text(), HasSubstr(R"("hidden":["GPU-0","GPU-9"])"));
   EXPECT_EQ(hides("GPU-0"), true);
   EXPECT_EQ(hides("GPU-1"), false);
-  EXPECT_FALSE(context_.leases.gpus().is_observe_only()) << "no pod was reported";
+  EXPECT_FALSE(world_.leases->gpus().is_observe_only()) << "no pod was reported";
   EXPECT_EQ(put(R"({"hidden":[]})", kPlugin)->status(), 200);
   EXPECT_EQ(hides("GPU-0"), false);
   pass(andon::PluginReport::kMaxAge);
@@ -159,7 +159,7 @@ TEST_F(Pods, OnlyRootReportsTheDevicePlugin) {
   for (const char* const body : {"", "{}", R"({"hidden":[""]})", R"({"hidden":"GPU-0"})"}) {
     EXPECT_EQ(put(body, kPlugin)->status(), 400) << body;
   }
-  EXPECT_EQ(context_.plugin_report.hides("GPU-0", loop_.now()), std::nullopt);
+  EXPECT_EQ(context_.pods.plugin_report.hides("GPU-0", loop_.now()), std::nullopt);
 }
 
 TEST_F(Pods, SlurmsHealthCheckDoesNotSeeThem) {

@@ -1,4 +1,4 @@
-// Queries of clients to the disk. They wait in Context::query_queue, where quota groups take turns.
+// Queries of clients to the disk. They wait in Context::queries, where quota groups take turns.
 // Thread: io.
 #pragma once
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/limits.h"
+#include "base/loop.h"
 #include "faces/api/lease_view.h"
 
 namespace gpuyard::api {
@@ -20,8 +21,8 @@ class QueueRenderer : public std::enable_shared_from_this<QueueRenderer> {
   using Text = std::shared_ptr<const std::string>;
   using OnRendered = std::function<void(const Text&)>;
 
-  // The context outlives this.
-  explicit QueueRenderer(Context& context) : context_(context) {}
+  // The loop and the facts outlive this.
+  QueueRenderer(Loop& loop, const LeaseFacts& facts) : loop_(loop), facts_(facts) {}
 
   // Calls `on_rendered` inside the call, or in a later turn of the loop.
   void render(const Viewer&, OnRendered on_rendered);
@@ -68,7 +69,8 @@ class QueueRenderer : public std::enable_shared_from_this<QueueRenderer> {
   void run_job();
   void finish_job(const RenderJob&);
 
-  Context& context_;
+  Loop& loop_;
+  const LeaseFacts& facts_;
   std::shared_ptr<QueueSnapshot> newest_;
   std::deque<RenderJob> jobs_;
 };

@@ -45,19 +45,17 @@ WallTime wall_at(std::int64_t ms) {
 
 // Answers with a text that is made on the worker.
 template <class Record>
-void respond_from_worker(Context& context, const RouteCall& call,
+void respond_from_worker(PastApi& api, const RouteCall& call,
                          const std::vector<history::Query>& queries,
                          const history::History::Render& render, const Responder<Record>& respond) {
-  const auto begin_query = [&context, queries, render,
-                            respond](const std::function<void()>& on_done) {
-    context.history.query(queries, render, [respond, on_done](Result<std::string> text) {
+  const auto begin_query = [&api, queries, render, respond](const std::function<void()>& on_done) {
+    api.history.query(queries, render, [respond, on_done](Result<std::string> text) {
       on_done();
       if (!text) return respond(std::move(text).error());
       respond.send_rendered(std::make_shared<const std::string>(*std::move(text)));
     });
   };
-  if (!context.query_queue.try_enqueue(requester_of(call), begin_query))
-    respond(too_many_queries());
+  if (!api.queries.try_enqueue(requester_of(call), begin_query)) respond(too_many_queries());
 }
 
 // The queries for a past moment, and what is known without them.
@@ -69,12 +67,12 @@ struct Moment {
   std::vector<BottleneckSpan> bottleneck_spans;
 };
 
-Moment make_moment(Context& context, const Snapshot& snapshot, std::int64_t at_ms) {
+Moment make_moment(const PastApi& api, const Snapshot& snapshot, std::int64_t at_ms) {
   Moment moment{wall_at(at_ms),
                 std::make_shared<Snapshot>(),
                 {},
-                context.process_recorder.open_spans(),
-                context.bottleneck_recorder.open_spans()};
+                api.process_recorder.open_spans(),
+                api.bottleneck_recorder.open_spans()};
   moment.snapshot->driver = snapshot.driver;
   moment.snapshot->driver.initialised = true;
   moment.snapshot->driver.why.clear();
@@ -83,7 +81,7 @@ Moment make_moment(Context& context, const Snapshot& snapshot, std::int64_t at_m
     DeviceState& past_device = moment.snapshot->devices.emplace_back();
     past_device.info = device.info;
     past_device.sample = missing_sample(ProbeSet::all(), kNotRecorded, {});
-    auto some = context.history.queries_at(device.info.id, device.sample, at_ms);
+    auto some = api.history.queries_at(device.info.id, device.sample, at_ms);
     moment.queries.insert(moment.queries.end(), some.begin(), some.end());
   }
   return moment;
@@ -194,12 +192,12 @@ Result<std::string> past_snapshot_text(const Moment& moment,
 
 // Returns a query for the GPUs and the time that the query names.
 template <class Record, class Query>
-Result<RecordQuery<Record>> record_query_for(const Context& context, const RouteCall& call,
+Result<RecordQuery<Record>> record_query_for(const PastApi& api, const RouteCall& call,
                                              const Snapshot& snapshot, const Query& query) {
   history::Query times;
   const history::QueryParameters parameters{
       query.since.value_or("1h"), query.until.value_or("0s"), {}, {}};
-  GPUYARD_TRY(history::set_times(times, parameters, context.history.now_ms()));
+  GPUYARD_TRY(history::set_times(times, parameters, api.history.now_ms()));
   RecordQuery<Record> record_query{wall_at(times.from_ms), wall_at(times.until_ms + 1), {}, {}};
   if (!query.gpus && call.principal.gpus.empty()) return record_query;  // also those that are gone
   const auto gpus = resolve_gpu_ids(snapshot, query.gpus.value_or(""));
@@ -211,7 +209,7 @@ Result<RecordQuery<Record>> record_query_for(const Context& context, const Route
 
 // Answers with what `make_answer` makes of the records of a recorder; it runs on the worker.
 template <class Record, class Book, class Answered>
-void respond_with_records(Context& context, const RouteCall& call, const Book& recorder,
+void respond_with_records(PastApi& api, const RouteCall& call, const Book& recorder,
                           const RecordQuery<Record>& query,
                           const std::function<Answered(const std::vector<Record>&)>& make_answer,
                           const Responder<Answered>& respond) {
@@ -220,7 +218,7 @@ void respond_with_records(Context& context, const RouteCall& call, const Book& r
     const auto records = GPUYARD_TRY(merge_open_records(query, *archive, open_spans));
     return json::to_json(make_answer(records));
   };
-  respond_from_worker(context, call, {}, render, respond);
+  respond_from_worker(api, call, {}, render, respond);
 }
 
 std::optional<std::uint32_t> index_of(const DeviceId& gpu, const Snapshot& snapshot) {
@@ -245,11 +243,11 @@ protocol::ProcessSpan process_span_view(const ProcessSpan& span, const Snapshot&
   return out;
 }
 
-void get_process_spans(Context& context, const RouteCall& call,
+void get_process_spans(PastApi& api, const RouteCall& call,
                        const protocol::ProcessSpansQuery& query,
                        const Responder<protocol::ProcessSpans>& respond) {
-  const auto snapshot = visible_snapshot(context.telemetry, call.principal);
-  auto record_query = record_query_for<ProcessSpan>(context, call, *snapshot, query);
+  const auto snapshot = visible_snapshot(api.telemetry, call.principal);
+  auto record_query = record_query_for<ProcessSpan>(api, call, *snapshot, query);
   if (!record_query) return respond(std::move(record_query).error());
   record_query->most = query.limit.value_or(protocol::kDefaultProcessSpans);
   const std::function make_answer =
@@ -264,8 +262,7 @@ void get_process_spans(Context& context, const RouteCall& call,
         }
         return out;
       };
-  respond_with_records(context, call, context.process_recorder, *record_query, make_answer,
-                       respond);
+  respond_with_records(api, call, api.process_recorder, *record_query, make_answer, respond);
 }
 
 double in_seconds(std::chrono::milliseconds length) {
@@ -319,11 +316,10 @@ protocol::Bottlenecks bottlenecks_of(const std::vector<BottleneckSpan>& spans,
   return out;
 }
 
-void get_bottlenecks(Context& context, const RouteCall& call,
-                     const protocol::BottlenecksQuery& query,
+void get_bottlenecks(PastApi& api, const RouteCall& call, const protocol::BottlenecksQuery& query,
                      const Responder<protocol::Bottlenecks>& respond) {
-  const auto snapshot = visible_snapshot(context.telemetry, call.principal);
-  auto record_query = record_query_for<BottleneckSpan>(context, call, *snapshot, query);
+  const auto snapshot = visible_snapshot(api.telemetry, call.principal);
+  auto record_query = record_query_for<BottleneckSpan>(api, call, *snapshot, query);
   if (!record_query) return respond(std::move(record_query).error());
   record_query->most = kUnlimitedSpans;
   const std::size_t most = query.limit.value_or(protocol::kDefaultBottleneckSpans);
@@ -331,26 +327,25 @@ void get_bottlenecks(Context& context, const RouteCall& call,
                                      most](const std::vector<BottleneckSpan>& spans) {
     return bottlenecks_of(spans, *snapshot, record_query, most);
   };
-  respond_with_records(context, call, context.bottleneck_recorder, *record_query, make_answer,
-                       respond);
+  respond_with_records(api, call, api.bottleneck_recorder, *record_query, make_answer, respond);
 }
 
 }  // namespace
 
-void respond_with_past_snapshot(Context& context, const RouteCall& call, std::string_view at,
+void respond_with_past_snapshot(PastApi& api, const RouteCall& call, std::string_view at,
                                 const Responder<protocol::Snapshot>& respond) {
-  const std::int64_t now_ms = context.history.now_ms();
+  const std::int64_t now_ms = api.history.now_ms();
   const auto at_ms = history::parse_moment(at, "at", now_ms);
   if (!at_ms) return respond(at_ms.error());
   if (*at_ms > now_ms) return respond(Error{Errc::invalid, "at must be in the past"});
-  const auto snapshot = visible_snapshot(context.telemetry, call.principal);
-  const auto moment = std::make_shared<const Moment>(make_moment(context, *snapshot, *at_ms));
-  const auto render = [moment, archives = Archives{context.process_recorder.archive(),
-                                                   context.bottleneck_recorder.archive()}](
+  const auto snapshot = visible_snapshot(api.telemetry, call.principal);
+  const auto moment = std::make_shared<const Moment>(make_moment(api, *snapshot, *at_ms));
+  const auto render = [moment, archives = Archives{api.process_recorder.archive(),
+                                                   api.bottleneck_recorder.archive()}](
                           const std::vector<QueryResult>& answers) {
     return past_snapshot_text(*moment, answers, archives);
   };
-  respond_from_worker(context, call, moment->queries, render, respond);
+  respond_from_worker(api, call, moment->queries, render, respond);
 }
 
 std::vector<BoundRoute> record_routes() {

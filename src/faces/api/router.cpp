@@ -44,13 +44,13 @@ std::string request_id_of(const http::Request& request) {
 }
 
 // Puts a refused attempt to change something into the audit.
-void record_refusal(Context& context, const Principal& principal, const http::Request& request,
+void record_refusal(ControlApi& api, const Principal& principal, const http::Request& request,
                     const std::string& request_id, const protocol::RouteInfo& route,
                     const Error& why) {
   if (route.scope < protocol::Scope::control) return;
   const auto requester =
-      control_requester_of(context, principal, false, request_id, request.received_at);
-  context.control.record_refusal(requester, fmt::format("{} {}", route.method, request.path), why);
+      control_requester_of(api.users, principal, false, request_id, request.received_at);
+  api.control.record_refusal(requester, fmt::format("{} {}", route.method, request.path), why);
 }
 
 // Writes the changes of a call into the audit, right before its answer is sent.
@@ -58,7 +58,8 @@ class AuditedCall {
  public:
   AuditedCall(Context& context, const protocol::RouteInfo& route, const http::Request& request,
               const RouteCall& call)
-      : context_(context),
+      : control_(context.control),
+        leases_(context.leases.facts),
         route_(route),
         path_(request.path),
         principal_(call.principal),
@@ -73,17 +74,18 @@ class AuditedCall {
     if (reported_actions_->actions.empty() && !is_unreported) return;
     const bool admin = principal_.scope >= protocol::Scope::admin;
     const auto requester =
-        control_requester_of(context_, principal_, admin, request_id_, received_);
+        control_requester_of(control_.users, principal_, admin, request_id_, received_);
     if (is_unreported)
-      context_.control.record_action(requester, fmt::format("{} {}", route_.method, path_));
+      control_.control.record_action(requester, fmt::format("{} {}", route_.method, path_));
     for (control::AuditedAction& action : reported_actions_->actions) {
-      if (const DeviceInfo* info = info_of(context_, action.gpu)) action.index = info->index;
-      context_.control.record_action(requester, action);
+      if (const DeviceInfo* info = info_of(leases_, action.gpu)) action.index = info->index;
+      control_.control.record_action(requester, action);
     }
   }
 
  private:
-  Context& context_;
+  ControlApi& control_;
+  const LeaseFacts& leases_;
   const protocol::RouteInfo& route_;
   std::string path_;
   Principal principal_;
@@ -210,11 +212,12 @@ void Router::handle(http::Request request, http::Reply reply) {
 void Router::call(const BoundRoute& route, NamedValues parameters, Authenticator::PendingCall& call,
                   Principal principal) {
   http::Request& request = call.request;
-  const auto user = principal.uid ? context_.user_name(*principal.uid) : std::nullopt;
+  const auto user = principal.uid ? context_.users.name_of(*principal.uid) : std::nullopt;
   const auto permitted = authorise(principal, route.info, authority_, user.value_or(""));
   const bool may_hold = route.info.for_holders && principal.scope >= protocol::Scope::lease;
   if (!permitted && !may_hold) {
-    record_refusal(context_, principal, request, call.request_id, route.info, permitted.error());
+    record_refusal(context_.control, principal, request, call.request_id, route.info,
+                   permitted.error());
     if (accepts_html(route.info, request)) return call.reply(login_redirect());
     const bool token_would_help =
         principal.transport == Transport::tls && !principal.has_credential();
@@ -222,10 +225,12 @@ void Router::call(const BoundRoute& route, NamedValues parameters, Authenticator
                                        : render_error(route.info, permitted.error()));
   }
   // Every answer of a simulated machine is marked, including those whose body has no field for it.
-  if (is_simulated(context_.telemetry)) {
+  if (is_simulated(context_.rooms.telemetry)) {
     call.reply = http::with_field(std::move(call.reply), {"X-Gpuyard-Simulated", "true"});
   }
-  if (auto later = loading_response(context_, route.info)) return call.reply(*std::move(later));
+  const Rooms& rooms = context_.rooms;
+  const StoredState stored{rooms.leases, rooms.tokens, rooms.alerts, rooms.control, rooms.energy};
+  if (auto later = loading_response(stored, route.info)) return call.reply(*std::move(later));
   if (!route.info.ignores_query) {
     parameters.insert(parameters.end(), request.query.begin(), request.query.end());
   }

@@ -30,7 +30,9 @@ class Router {
  public:
   // The context outlives the router and every reply.
   Router(Context& context, Authority authority)
-      : context_(context), authority_(std::move(authority)), authenticator_(context_, authority_) {}
+      : context_(context),
+        authority_(std::move(authority)),
+        authenticator_(context_.auth, authority_) {}
   Router(const Router&) = delete;
   Router& operator=(const Router&) = delete;
 

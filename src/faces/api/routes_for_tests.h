@@ -85,7 +85,10 @@ class FakeSinks final : public AlertSinks {
 // needs.
 class Routes : public ::testing::Test {
  protected:
-  explicit Routes(unsigned gpus = 0) : world_(gpus) {}
+  explicit Routes(unsigned gpus = 0) : world_(gpus) {
+    context_.daemon.version = "1.2.3";
+    context_.metrics.prefix = "gpuyard";
+  }
 
   lease::LeaseFixture world_;
   ManualLoop& loop_ = world_.loop;
@@ -119,27 +122,25 @@ class Routes : public ::testing::Test {
   auth::AuthThrottle guesses_{loop_};
   ClientCertificates certificates_{loop_, {}};
   Histogram nothing_measured_;
-  Context context_{.telemetry = telemetry_,
-                   .events = hub_,
-                   .processes = process_,
-                   .history = history_,
-                   .process_recorder = stays_,
-                   .bottleneck_recorder = spells_,
-                   .energy = meter_,
-                   .control = control_.control(),
-                   .loop = loop_,
-                   .leases = *world_.leases,
-                   .usage = use_,
-                   .alerts = alert_service_,
-                   .alert_sinks = sinks_,
-                   .alert_publisher = alert_publisher_,
-                   .tokens = tokens_,
-                   .auth_throttle = guesses_,
-                   .certificates = certificates_,
-                   .loop_lag = nothing_measured_,
-                   .alert_cost = nothing_measured_,
-                   .version = "1.2.3",
-                   .metrics_prefix = "gpuyard"};
+  Context context_{Rooms{.loop = loop_,
+                         .telemetry = telemetry_,
+                         .events = hub_,
+                         .processes = process_,
+                         .history = history_,
+                         .process_recorder = stays_,
+                         .bottleneck_recorder = spells_,
+                         .energy = meter_,
+                         .control = control_.control(),
+                         .leases = *world_.leases,
+                         .usage = use_,
+                         .alerts = alert_service_,
+                         .alert_sinks = sinks_,
+                         .alert_publisher = alert_publisher_,
+                         .tokens = tokens_,
+                         .auth_throttle = guesses_,
+                         .certificates = certificates_,
+                         .loop_lag = nothing_measured_,
+                         .alert_cost = nothing_measured_}};
   // The rights of a client certificate with this name.
   static Authority authority() {
     Authority authority(kDaemonUid, "gpuyard", 600);
@@ -186,7 +187,7 @@ class LeaseRoutes : public Routes {
     meter_.start();
     energy_archive_.answer_load(energy::LedgerState{});
     pass(std::chrono::milliseconds(300));
-    context_.user_name = [](std::uint32_t uid) {
+    context_.users.name_of = [](std::uint32_t uid) {
       return uid == kAlice ? std::optional<std::string>("alice") : std::nullopt;
     };
   }

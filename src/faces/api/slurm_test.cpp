@@ -21,8 +21,8 @@ class Slurm : public LeaseRoutes {
     return read ? *read : protocol::SlurmNode{};
   }
   void begin(std::vector<DeviceId> gpus) {
-    context_.leases.begin_job({0, true}, {"slurm-17", kAlice, std::move(gpus), "train.sh"},
-                              [](const auto& lease) { EXPECT_TRUE(lease); });
+    world_.leases->begin_job({0, true}, {"slurm-17", kAlice, std::move(gpus), "train.sh"},
+                             [](const auto& lease) { EXPECT_TRUE(lease); });
     world_.loop.run_posted();
   }
 };
@@ -33,7 +33,7 @@ TEST_F(Slurm, OnlyRootReportsJobs) {
     EXPECT_EQ(del(kJob, peer)->status(), 403);
     EXPECT_EQ(post(kCheck, "{}", peer)->status(), 403);
   }
-  EXPECT_FALSE(context_.leases.gpus().is_observe_only());
+  EXPECT_FALSE(world_.leases->gpus().is_observe_only());
 }
 
 TEST_F(Slurm, UnknownDeviceNumbersReturnUnavailable) {
@@ -64,7 +64,7 @@ TEST_F(Slurm, AJobIsShownUntilItIsOver) {
 }
 
 TEST_F(Slurm, PodsAreNoJobsOfSlurm) {
-  context_.leases.begin_job(
+  world_.leases->begin_job(
       {0, true}, {"default/trainer", lease::kPodsUid, {"GPU-0"}, "", lease::Allocator::kubernetes},
       [](const auto& lease) { EXPECT_TRUE(lease); });
   world_.loop.run_posted();

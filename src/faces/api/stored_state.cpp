@@ -4,7 +4,6 @@
 #include <array>
 #include <string_view>
 
-#include "faces/api/context.h"
 #include "faces/api/responder.h"
 #include "faces/protocol/fields.h"
 
@@ -17,48 +16,48 @@ LoadError load_error(bool is, const char* what) {
   return is ? LoadError(Error{Errc::unavailable, what}) : std::nullopt;
 }
 
-LoadError no_load_error(const Context&) {
+LoadError no_load_error(const StoredState&) {
   return std::nullopt;
 }
 
-LoadError lease_load_error(const Context& context) {
-  return context.leases.has_loaded() ? std::nullopt : context.leases.grant_error();
+LoadError lease_load_error(const StoredState& state) {
+  return state.leases.has_loaded() ? std::nullopt : state.leases.grant_error();
 }
 
-LoadError token_load_error(const Context& context) {
-  return load_error(!context.tokens.is_loaded(), "tokens are still being loaded; try again");
+LoadError token_load_error(const StoredState& state) {
+  return load_error(!state.tokens.is_loaded(), "tokens are still being loaded; try again");
 }
 
 // Alerts, like settings and energy, continue if the disk cannot be read, and their answers say so.
-LoadError alert_load_error(const Context& context) {
-  return load_error(context.alerts.is_loading(),
+LoadError alert_load_error(const StoredState& state) {
+  return load_error(state.alerts.is_loading(),
                     "stored alerts are still being loaded; try again in a moment");
 }
 
-LoadError setting_load_error(const Context& context) {
-  return load_error(context.control.is_loading(),
+LoadError setting_load_error(const StoredState& state) {
+  return load_error(state.control.is_loading(),
                     "stored settings are still being loaded; try again in a moment");
 }
 
-LoadError energy_load_error(const Context& context) {
-  return load_error(context.energy.is_loading(),
+LoadError energy_load_error(const StoredState& state) {
+  return load_error(state.energy.is_loading(),
                     "stored energy counts are still being loaded; try again in a moment");
 }
 
-LoadError lease_or_alert_error(const Context& context) {
-  LoadError why = lease_load_error(context);
-  return why ? why : alert_load_error(context);
+LoadError lease_or_alert_error(const StoredState& state) {
+  LoadError why = lease_load_error(state);
+  return why ? why : alert_load_error(state);
 }
 
 // A verdict without the stored alerts would be good for a GPU that they quarantine: it waits for
 // them also while the disk cannot be read.
-LoadError verdict_load_error(const Context& context) {
-  LoadError why = lease_or_alert_error(context);
+LoadError verdict_load_error(const StoredState& state) {
+  LoadError why = lease_or_alert_error(state);
   if (why) return why;
-  return load_error(!context.alerts.is_loaded(), "the stored alerts cannot be read");
+  return load_error(!state.alerts.is_loaded(), "the stored alerts cannot be read");
 }
 
-using LoadCheck = LoadError (*)(const Context&);
+using LoadCheck = LoadError (*)(const StoredState&);
 
 // The stored state behind the routes with this tag and this beginning of the path. The first row
 // that matches applies.
@@ -99,13 +98,13 @@ bool needs_stored_state(const protocol::RouteInfo& route) {
   return load_check_of(route) != &no_load_error;
 }
 
-std::optional<http::Response> loading_response(const Context& context,
+std::optional<http::Response> loading_response(const StoredState& state,
                                                const protocol::RouteInfo& route) {
-  const LoadError why = load_check_of(route)(context);
+  const LoadError why = load_check_of(route)(state);
   if (!why) return std::nullopt;
   http::Response response = render_error(route, *why);
   // With this field, our clients retry. A disk that fails does not recover soon.
-  if (!context.leases.has_store_error()) {
+  if (!state.leases.has_store_error()) {
     response.headers.push_back({std::string(protocol::kReadingField), "true"});
   }
   return response;

@@ -17,15 +17,15 @@
 namespace gpuyard::api {
 namespace {
 
-protocol::Token view_of(const Context& context, const auth::Token& token) {
+protocol::Token view_of(const TokenApi& api, const auth::Token& token) {
   protocol::Token view;
   view.id = token.id;
   view.name = token.name;
   view.uid = token.uid;
-  if (token.uid) view.user = context.user_name(*token.uid);
+  if (token.uid) view.user = api.users.name_of(*token.uid);
   view.scope = *enum_from_name<protocol::TokenScope>(enum_name(token.scope));
   view.gpus = token.gpus;
-  const bool good = token.is_valid(context.loop.wall());
+  const bool good = token.is_valid(api.loop.wall());
   view.state = good ? "good" : token.revoked ? "revoked" : "expired";
   view.made = to_rfc3339(token.made);
   view.made_by = token.made_by;
@@ -35,8 +35,8 @@ protocol::Token view_of(const Context& context, const auth::Token& token) {
   view.in_clear = rfc3339_of(token.in_clear);
   view.revoked = rfc3339_of(token.revoked);
   view.revoked_by = token.revoked_by;
-  if (context.tokens.has_unsaved_revocation(token.id)) view.not_kept = true;
-  if (token.uid && context.is_user_gone(context.quota_owner(*token.uid))) view.user_gone = true;
+  if (api.tokens.has_unsaved_revocation(token.id)) view.not_kept = true;
+  if (token.uid && api.users.is_gone(api.users.quota_owner(*token.uid))) view.user_gone = true;
   return view;
 }
 
@@ -44,10 +44,10 @@ bool can_manage(const Principal& principal, const auth::Token& token) {
   return principal.scope >= Scope::admin || (token.uid && token.uid == principal.uid);
 }
 
-protocol::Tokens visible_tokens(const Context& context, const Principal& principal) {
+protocol::Tokens visible_tokens(const TokenApi& api, const Principal& principal) {
   protocol::Tokens view;
-  for (const auth::Token& token : context.tokens.all()) {
-    if (can_manage(principal, token)) view.tokens.push_back(view_of(context, token));
+  for (const auth::Token& token : api.tokens.all()) {
+    if (can_manage(principal, token)) view.tokens.push_back(view_of(api, token));
   }
   return view;
 }
@@ -56,13 +56,13 @@ Error admin_only_error(std::string_view what) {
   return {Errc::denied, fmt::format("only an administrator of this machine may {}", what)};
 }
 
-Requester token_requester(const Context& context, const RouteCall& call) {
-  return {fmt::format("uid {}", context.quota_owner(call.peer.uid)),
+Requester token_requester(const TokenApi& api, const RouteCall& call) {
+  return {fmt::format("uid {}", api.users.quota_owner(call.peer.uid)),
           call.principal.scope >= Scope::admin};
 }
 
-Result<void> check_change_rate(const Context& context, const Requester& requester) {
-  const auto wait = context.tokens.count_change(requester);
+Result<void> check_change_rate(const TokenApi& api, const Requester& requester) {
+  const auto wait = api.tokens.count_change(requester);
   if (!wait) return {};
   return Error{
       Errc::busy,
@@ -115,16 +115,15 @@ Result<auth::TokenRequest> token_request_of(const Principal& principal,
   return request;
 }
 
-void get_tokens(Context& context, const RouteCall& call, const NoParams&,
+void get_tokens(TokenApi& api, const RouteCall& call, const NoParams&,
                 const Responder<protocol::Tokens>& respond) {
-  respond(visible_tokens(context, call.principal));
+  respond(visible_tokens(api, call.principal));
 }
 
-void make_token(Context& context, const RouteCall& call, const NoParams&,
+void make_token(TokenApi& api, const RouteCall& call, const NoParams&,
                 const protocol::TokenRequest& body, const Responder<protocol::NewToken>& respond) {
-  Requester requester = token_requester(context, call);
-  if (auto counted = check_change_rate(context, requester); !counted)
-    return respond(counted.error());
+  Requester requester = token_requester(api, call);
+  if (auto counted = check_change_rate(api, requester); !counted) return respond(counted.error());
   auto request = token_request_of(call.principal, body);
   if (!request) return respond(std::move(request).error());
   request->quota_group = std::move(requester.quota_group);
@@ -134,54 +133,53 @@ void make_token(Context& context, const RouteCall& call, const NoParams&,
                                   enum_name(call.principal.scope), enum_name(request->scope))});
   }
   for (const protocol::GpuName& gpu : body.gpus.value_or(std::vector<protocol::GpuName>{})) {
-    auto ids = resolve_gpu_ids(*context.telemetry.latest(), gpu.text);
+    auto ids = resolve_gpu_ids(*api.telemetry.latest(), gpu.text);
     if (!ids) return respond(std::move(ids).error().in("body: /gpus"));
     request->gpus.insert(request->gpus.end(), ids->begin(), ids->end());
   }
   if (body.gpus && request->gpus.empty()) {
     return respond(Error{Errc::invalid, "body: /gpus: must not be empty; omit it for all GPUs"});
   }
-  context.tokens.create(
-      *std::move(request),
-      [&context, call, respond](const Result<auth::TokenStore::CreatedToken>& made) {
-        if (!made) return respond(made.error());
-        call.report_action(fmt::format("create token {} \"{}\" of {}, scope {}", made->token.id,
-                                       made->token.name, made->token.owner(),
-                                       enum_name(made->token.scope)));
-        respond(protocol::NewToken{1, view_of(context, made->token), made->text});
-      });
+  api.tokens.create(*std::move(request),
+                    [&api, call, respond](const Result<auth::TokenStore::CreatedToken>& made) {
+                      if (!made) return respond(made.error());
+                      call.report_action(fmt::format(
+                          "create token {} \"{}\" of {}, scope {}", made->token.id,
+                          made->token.name, made->token.owner(), enum_name(made->token.scope)));
+                      respond(protocol::NewToken{1, view_of(api, made->token), made->text});
+                    });
 }
 
-void revoke(Context& context, const RouteCall& call, const std::vector<std::string>& ids,
+void revoke(TokenApi& api, const RouteCall& call, const std::vector<std::string>& ids,
             const Responder<protocol::Tokens>& respond) {
-  const auto changed = context.tokens.revoke(
+  const auto changed = api.tokens.revoke(
       ids, call.principal.name(),
-      [&context, call, respond](const Result<void>& result) {
+      [&api, call, respond](const Result<void>& result) {
         if (!result) return respond(result.error());
-        respond(visible_tokens(context, call.principal));
+        respond(visible_tokens(api, call.principal));
       },
-      token_requester(context, call));
+      token_requester(api, call));
   for (const std::string& id : changed) call.report_action("revoke token " + id);
 }
 
 // An ID is meant before a name. A name of revoked tokens alone changes nothing.
-void revoke_token(Context& context, const RouteCall& call, const protocol::TokenName& named,
+void revoke_token(TokenApi& api, const RouteCall& call, const protocol::TokenName& named,
                   const Responder<protocol::Tokens>& respond) {
-  const auto counted = check_change_rate(context, token_requester(context, call));
+  const auto counted = check_change_rate(api, token_requester(api, call));
   if (!counted) return respond(counted.error());
   std::vector<std::string> ids;
   bool was_revoked = false;
-  for (const auth::Token& token : context.tokens.all()) {
+  for (const auth::Token& token : api.tokens.all()) {
     if (!can_manage(call.principal, token)) continue;
-    if (token.id == named.token) return revoke(context, call, {token.id}, respond);
+    if (token.id == named.token) return revoke(api, call, {token.id}, respond);
     if (token.name != named.token) continue;
     const bool open =
-        token.is_valid(context.loop.wall()) || context.tokens.has_unsaved_revocation(token.id);
+        token.is_valid(api.loop.wall()) || api.tokens.has_unsaved_revocation(token.id);
     if (open) ids.push_back(token.id);
     was_revoked = was_revoked || token.revoked;
   }
   if (ids.size() == 1 || (ids.empty() && was_revoked)) {
-    return revoke(context, call, ids, respond);
+    return revoke(api, call, ids, respond);
   }
   respond(
       ids.empty()
@@ -192,19 +190,19 @@ void revoke_token(Context& context, const RouteCall& call, const protocol::Token
                   "", "gpuyard token list"});
 }
 
-void revoke_tokens_of(Context& context, const RouteCall& call, const protocol::TokenOwner& of,
+void revoke_tokens_of(TokenApi& api, const RouteCall& call, const protocol::TokenOwner& of,
                       const Responder<protocol::Tokens>& respond) {
-  const auto counted = check_change_rate(context, token_requester(context, call));
+  const auto counted = check_change_rate(api, token_requester(api, call));
   if (!counted) return respond(counted.error());
   if (call.principal.scope < Scope::admin && call.principal.uid != of.uid) {
     return respond(admin_only_error("revoke the tokens of another user"));
   }
   std::vector<std::string> ids;
-  for (const auth::Token& token : context.tokens.all()) {
-    const bool over = token.revoked && !context.tokens.has_unsaved_revocation(token.id);
+  for (const auth::Token& token : api.tokens.all()) {
+    const bool over = token.revoked && !api.tokens.has_unsaved_revocation(token.id);
     if (token.uid == of.uid && !over) ids.push_back(token.id);
   }
-  revoke(context, call, ids, respond);
+  revoke(api, call, ids, respond);
 }
 
 }  // namespace

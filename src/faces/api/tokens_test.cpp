@@ -23,7 +23,7 @@ constexpr std::uint32_t kMember = 1500;  // of the group that may control
 class TokenRoutes : public LeaseRoutes {
  protected:
   TokenRoutes() {
-    context_.check_group_member = [](std::uint32_t uid, const auto& on_done) {
+    context_.users.check_group_member = [](std::uint32_t uid, const auto& on_done) {
       on_done(uid == kMember);
     };
   }
@@ -337,14 +337,14 @@ TEST_F(TokenRoutes, LeavingGroupRevokesTokensControlScope) {
         ->status();
   };
   EXPECT_EQ(cordon(), 200);
-  context_.check_group_member = [](std::uint32_t, const auto& on_done) { on_done(false); };
+  context_.users.check_group_member = [](std::uint32_t, const auto& on_done) { on_done(false); };
   EXPECT_EQ(cordon(), 403);
 }
 
 TEST_F(TokenRoutes, RevocationDuringGroupCheckRefusesRequest) {
   token_ = token(Scope::control, kMember);
   std::function<void(bool)> tell;
-  context_.check_group_member = [&](std::uint32_t, const auto& on_done) { tell = on_done; };
+  context_.users.check_group_member = [&](std::uint32_t, const auto& on_done) { tell = on_done; };
   const auto cordon =
       ask(http::Method::put, "/api/gpu/manage/0/cordon", R"({"reason":"fan"})", over_tls());
   ASSERT_TRUE(tell);
@@ -462,7 +462,7 @@ TEST_F(TokenRoutes, AUserMayChangeSixtyTokensAMinute) {
 }
 
 TEST_F(TokenRoutes, ContainerUsersShareOwnersLimit) {
-  context_.quota_owner = [](std::uint32_t uid) { return uid >= 100'000 ? kAlice : uid; };
+  context_.users.quota_owner = [](std::uint32_t uid) { return uid >= 100'000 ? kAlice : uid; };
   for (std::uint32_t i = 0; i < 60; ++i) {
     const std::uint32_t uid = 100'000 + i;
     ASSERT_EQ(del("/api/gpu/tokens?uid=" + std::to_string(uid), local_user(uid))->status(), 200);
@@ -521,8 +521,8 @@ TEST_F(TokenRoutes, TokensOfADeletedUserAreMarked) {
   made({.name = "ci", .uid = 1234, .made_by = "uid 0"});
   made({.name = "of a container", .uid = 100'000, .made_by = "uid 0"});
   EXPECT_THAT(get("/api/gpu/tokens", local_user(0))->text(), Not(HasSubstr(R"("user_gone":true)")));
-  context_.is_user_gone = [](std::uint32_t uid) { return uid == 1234 || uid == 100'000; };
-  context_.quota_owner = [](std::uint32_t uid) { return uid == 100'000 ? kAlice : uid; };
+  context_.users.is_gone = [](std::uint32_t uid) { return uid == 1234 || uid == 100'000; };
+  context_.users.quota_owner = [](std::uint32_t uid) { return uid == 100'000 ? kAlice : uid; };
   const auto list =
       json::from_json<protocol::Tokens>(get("/api/gpu/tokens", local_user(0))->text());
   ASSERT_TRUE(list);

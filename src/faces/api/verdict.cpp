@@ -42,15 +42,14 @@ void judge_readings(GpuVerdict& out, const DeviceState& gpu) {
   }
 }
 
-void get_verdict(Context& context, const RouteCall& call, const NoParams&,
+void get_verdict(VerdictApi& api, const RouteCall& call, const NoParams&,
                  const Responder<GpuVerdicts>& respond) {
-  const telemetry::SnapshotPtr snapshot = visible_snapshot(context.telemetry, call.principal);
+  const telemetry::SnapshotPtr snapshot = visible_snapshot(api.telemetry, call.principal);
   GpuVerdicts verdicts;
   verdicts.simulated = snapshot->driver.info.simulated;
   if (!snapshot->driver.initialised) verdicts.driver_error = snapshot->driver.why;
-  verdicts.driver_down = is_driver_down(context);
-  for (const DeviceState& gpu : snapshot->devices)
-    verdicts.gpus.push_back(verdict_of(context, gpu));
+  verdicts.driver_down = is_driver_down(api);
+  for (const DeviceState& gpu : snapshot->devices) verdicts.gpus.push_back(verdict_of(api, gpu));
   verdicts.count = verdicts.gpus.size();
   respond(std::move(verdicts));
 }
@@ -58,32 +57,32 @@ void get_verdict(Context& context, const RouteCall& call, const NoParams&,
 }  // namespace
 
 // A driver that reports no minor numbers has them in the order of its indexes.
-std::optional<std::int64_t> minor_of(Context& context, const DeviceState& gpu) {
+std::optional<std::int64_t> minor_of(VerdictApi& api, const DeviceState& gpu) {
   const Reading* const reading = gpu.sample.find(Metric::minor_number);
   if (reading != nullptr && reading->number() != nullptr) {
-    context.minors.insert_or_assign(gpu.info.id, *reading->number());
+    api.minors.insert_or_assign(gpu.info.id, *reading->number());
   }
-  const auto known = context.minors.find(gpu.info.id);
-  if (known != context.minors.end()) return known->second;
+  const auto known = api.minors.find(gpu.info.id);
+  if (known != api.minors.end()) return known->second;
   const bool never = reading != nullptr && reading->missing() != nullptr &&
                      reading->missing()->reason == MissingReason::not_supported;
   return never ? std::optional<std::int64_t>(gpu.info.index) : std::nullopt;
 }
 
-bool is_driver_down(const Context& context) {
-  return std::ranges::any_of(context.alerts.engine().firing_alerts(), [](const auto& alert) {
+bool is_driver_down(const VerdictApi& api) {
+  return std::ranges::any_of(api.alerts.engine().firing_alerts(), [](const auto& alert) {
     return alert.rule == "driver-down" && !alert.acknowledged;
   });
 }
 
-GpuVerdict verdict_of(Context& context, const DeviceState& gpu) {
+GpuVerdict verdict_of(VerdictApi& api, const DeviceState& gpu) {
   GpuVerdict out;
   out.index = gpu.info.index;
-  out.minor = minor_of(context, gpu);
+  out.minor = minor_of(api, gpu);
   out.uuid = gpu.info.uuid;
   out.pci_address = gpu.info.pci_address;
   out.name = gpu.info.name;
-  if (auto quarantine = context.alerts.quarantine(gpu.info.id)) {
+  if (auto quarantine = api.alerts.quarantine(gpu.info.id)) {
     out.verdict = Verdict::bad;
     out.rule = std::move(quarantine->rule);
     out.why = std::move(quarantine->message);
@@ -91,7 +90,7 @@ GpuVerdict verdict_of(Context& context, const DeviceState& gpu) {
   } else {
     judge_readings(out, gpu);
   }
-  if (auto cordon = context.leases.gpus().cordon_of(gpu.info.id))
+  if (auto cordon = api.leases.gpus().cordon_of(gpu.info.id))
     out.cordoned = std::move(cordon->reason);
   return out;
 }

@@ -9,17 +9,17 @@
 
 namespace gpuyard::api {
 
-struct Context;
+struct VerdictApi;
 
 // Returns the N of its device file /dev/nvidiaN; nothing if it is not known. A GPU that does not
 // answer any more has the one that it had.
-std::optional<std::int64_t> minor_of(Context&, const DeviceState&);
+std::optional<std::int64_t> minor_of(VerdictApi&, const DeviceState&);
 
 // Returns whether the driver has been missing long enough for an alert to fire.
-bool is_driver_down(const Context&);
+bool is_driver_down(const VerdictApi&);
 
 // The alerts have hold times, and a verdict as well: a GPU that only reads badly now is unknown,
 // not bad.
-protocol::GpuVerdict verdict_of(Context&, const DeviceState&);
+protocol::GpuVerdict verdict_of(VerdictApi&, const DeviceState&);
 
 }  // namespace gpuyard::api
