@@ -304,7 +304,8 @@ class Soak:
 
         def report():
             found = wrong()
-            logs = "\n".join(f"--- {node.name}\n{node.log()[-3000:]}" for node in self.nodes if node.name in found)
+            logs = "\n".join(f"--- {node.name}: {node.memory()}\n{node.log()[-20000:]}"
+                             for node in self.nodes if node.name in found)
             return f"the fault '{fault}' has left {found}\n{logs}"
         self.settled[fault].append(wait_for(lambda: not wrong(), report))
 
