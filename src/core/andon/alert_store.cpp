@@ -8,7 +8,7 @@ AlertStore::AlertStore(Loop& loop, AlertStorage& storage, AlertNotifier& notifie
                        const RuleEngine& engine, const SilenceTable& silences)
     : loop_(loop), storage_(storage), notifier_(notifier), engine_(engine), silences_(silences) {}
 
-void AlertStore::load(std::function<void(const SavedAlerts&)> on_loaded) {
+void AlertStore::load(const std::function<void(const SavedAlerts&)>& on_loaded) {
   const bool submitted = storage_.load(lifetime_.guard(
       [this, on_loaded](const Result<SavedAlerts>& saved) { this->on_loaded(saved, on_loaded); }));
   if (!submitted) load_timer_ = loop_.call_after(kLoadRetryDelay, [=, this] { load(on_loaded); });

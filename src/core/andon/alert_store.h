@@ -46,7 +46,7 @@ class AlertStore {
   AlertStore& operator=(const AlertStore&) = delete;
 
   // Reads the saved state, as often as needed, and calls `on_loaded` once.
-  void load(std::function<void(const SavedAlerts&)> on_loaded);
+  void load(const std::function<void(const SavedAlerts&)>& on_loaded);
   // Goes on without the saved state, which may be read later. The places of messages begin at
   // `first_order`.
   void start_without_saved_state(std::uint64_t first_order);

@@ -66,7 +66,7 @@ struct PodGpus {
 // Errors: unavailable, not_found.
 Result<PodGpus> resolve_uuids(const telemetry::Telemetry& telemetry,
                               const std::vector<std::string>& uuids) {
-  const telemetry::SnapshotPtr snapshot = telemetry.latest();
+  const telemetry::SnapshotPtr& snapshot = telemetry.latest();
   if (!snapshot->driver.initialised) return Error{Errc::unavailable, snapshot->driver.why};
   PodGpus gpus;
   for (const std::string& uuid : uuids) {
