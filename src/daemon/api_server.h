@@ -32,7 +32,7 @@ namespace gpuyard::daemon {
 // Thread: io.
 class ApiServer {
  public:
-  // What the routes read and change. All of it outlives the server.
+  // The components that the routes use. They outlive the server.
   struct Rooms {
     DriverLink& driver;
     Recorders& recorders;

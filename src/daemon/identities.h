@@ -1,4 +1,4 @@
-// Who a caller may be: users and groups of this machine, tokens, and client certificates.
+// Identities of callers: users and groups of this machine, tokens, and client certificates.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What the daemon derives from the snapshots beside alerts and leases: processes, bottlenecks,
-// changes and the history, which go to history.db.
+// Derives processes, bottlenecks and change events from the snapshots. history.db stores the first
+// two, and the readings.
 #pragma once
 
 #include <memory>

@@ -76,7 +76,7 @@ class DaemonPoller {
   std::string error_;  // of the last poll; empty: it was answered
 };
 
-// Of a round. Each request has a deadline of its own; a disk, whose file --memory may be, has none.
+// Longest duration of a round. Each request has a timeout, but saving --memory to a disk has none.
 constexpr unsigned kRoundDeadlineS = 300;
 
 // Called once before the handler, which may not allocate.

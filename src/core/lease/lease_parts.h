@@ -1,5 +1,5 @@
-// What the classes behind LeaseManager share. Each of them keeps references to the parts that it
-// uses, const ones to those that it only reads.
+// The state shared by the classes that LeaseManager owns. Each class has references to the members
+// that it uses, const references to those that it only reads.
 //
 // Thread: io. The loop, the observer and the storage outlive the parts.
 #pragma once

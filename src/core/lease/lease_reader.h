@@ -1,4 +1,4 @@
-// What can be read of the leases. Changes nothing.
+// Read-only access to leases, the queue and their state.
 //
 // Thread: io.
 #pragma once

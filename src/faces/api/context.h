@@ -1,6 +1,6 @@
-// What the handlers of each family of routes may use. The first parameter of a handler is the
-// struct of its family, so that the compiler keeps it from everything else. A fact that changes
-// belongs to one struct; others refer to it. Thread: io.
+// The dependencies of route handlers: one struct for each family of routes. A handler takes the
+// struct of its family as its first parameter, and cannot use another. Mutable state is a member
+// of one struct; others have references to it. Thread: io.
 //
 // The routes of each file of handlers, bound to them. Handlers are plain functions; none blocks.
 #pragma once
@@ -68,8 +68,8 @@ template <class Answer>
 class Responder;
 class QueueRenderer;
 
-// The parts of the daemon that the API shows and changes; for Context and the router, and for no
-// handler.
+// The components of the daemon behind the API. Used by Context and the router, not by
+// handlers.
 struct Rooms {
   Loop& loop;  // of control and leases
   telemetry::Telemetry& telemetry;
@@ -92,7 +92,7 @@ struct Rooms {
   const Histogram& alert_cost;  // of evaluating all rules
 };
 
-// What is known of users, by uid.
+// Lookups of users by uid.
 struct Users {
   // Returns a user's name if it is known by now; never waits.
   std::function<std::optional<std::string>(std::uint32_t uid)> name_of = [](std::uint32_t) {
@@ -161,7 +161,7 @@ struct ControlApi {
   bool holders_may_control = true;  // may set power and clocks of their leases' GPUs
 };
 
-// What leases are shown from.
+// The sources of the view of a lease.
 struct LeaseFacts {
   const telemetry::Telemetry& telemetry;
   const Loop& loop;
@@ -227,7 +227,7 @@ struct TokenApi {
   const Users& users;
 };
 
-// What finds a request's principal; for Authenticator, and for no route.
+// Dependencies of Authenticator; no route uses it.
 struct AuthApi {
   const Loop& loop;
   auth::TokenStore& tokens;
