@@ -35,6 +35,8 @@ struct WorldOptions {
   std::vector<std::string> missing = {};   // functions that its NVML lacks
   double speed = 1.0;                      // simulated seconds in a real one
   bool stepped = false;                    // only step_world() advances time
+  // Simulates PCI devices that the kernel suspends once unused for this long (sim/pci_tree.h).
+  std::optional<int> suspend_after_s = {};
   // A file (sim/scenario.h) that replaces all of the above, except `gpus` where it is given.
   std::string scenario = {};
   // The world is a demo: a few processes of its own use some of its GPUs (sim/demo.h). The text is

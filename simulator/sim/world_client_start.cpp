@@ -176,11 +176,13 @@ Result<void> parse_argument(WorldServerOptions& options, const std::string& name
     options.world.model = value;
   } else if (name == "--machine") {
     options.world.machine = value;
-  } else if (name == "--gpus" || name == "--creator" || name == "--private") {
+  } else if (name == "--gpus" || name == "--creator" || name == "--private" ||
+             name == "--suspend-after") {
     const auto number = parse_int(name, value);
     if (!number) return number.error();
     if (name == "--gpus") options.world.gpus = *number;
     if (name == "--creator") options.creator = *number;
+    if (name == "--suspend-after") options.world.suspend_after_s = *number;
     if (name == "--private") options.world.private_directory = *number != 0;
   } else if (name == "--setters") {
     const auto setters = setter_access_from_name(value);
@@ -234,6 +236,7 @@ std::vector<std::string> world_server_arguments(const WorldServerOptions& option
   if (!world.scenario.empty()) give("--scenario", world.scenario);
   if (!world.driver_version.empty()) give("--driver", world.driver_version);
   if (world.gpus) give("--gpus", fmt::to_string(*world.gpus));
+  if (world.suspend_after_s) give("--suspend-after", fmt::to_string(*world.suspend_after_s));
   return arguments;
 }
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -18,6 +19,7 @@
 #include "sim/command_server.h"
 #include "sim/demo.h"
 #include "sim/gpu_commands.h"
+#include "sim/pci_tree.h"
 #include "sim/physics.h"
 #include "sim/scenario.h"
 #include "sim/stripped_library.h"
@@ -182,7 +184,7 @@ bool is_creator_gone(pid_t creator, short lifeline_events) {
 }
 
 void run_loop(WorldServer& world_server, CommandServer& server, std::optional<Demo>& demo,
-              const UniqueFd& signals, pid_t creator) {
+              PciTree* pci, const UniqueFd& signals, pid_t creator) {
   const UniqueFd timer = make_timer(kStep);
   TimePoint next_housekeeping = BootClock::now() + kHousekeepingInterval;
   std::vector<pollfd> polled;
@@ -200,6 +202,7 @@ void run_loop(WorldServer& world_server, CommandServer& server, std::optional<De
     if (::read(timer.get(), &steps, sizeof steps) == ssize_t{sizeof steps})
       world_server.advance(steps);
     const TimePoint now = BootClock::now();
+    if (pci) pci->update(world_server.world(), now);
     server.serve(std::span(polled).subspan(own), now);
     if (now < next_housekeeping) continue;
     if (!world_server.is_reachable()) return;
@@ -223,6 +226,13 @@ Result<void> run(const WorldServerOptions& options, ReadyPipe& ready) {
   if (!writer) return std::move(writer).error();
   auto exit_monitor = ProcessExitMonitor::create();
   if (!exit_monitor) return std::move(exit_monitor).error();
+  std::unique_ptr<PciTree> pci;
+  if (options.world.suspend_after_s) {
+    auto tree = PciTree::create(options.world.directory, *world,
+                                std::chrono::seconds(*options.world.suspend_after_s));
+    if (!tree) return std::move(tree).error();
+    pci = *std::move(tree);
+  }
   WorldServer world_server(*std::move(world), *std::move(writer), *std::move(exit_monitor));
   world_server.set_timeline(std::move(scenario->timeline));
   auto server =
@@ -233,7 +243,7 @@ Result<void> run(const WorldServerOptions& options, ReadyPipe& ready) {
   std::optional<Demo> demo;
   if (options.world.demo) demo.emplace(world_server, *options.world.demo);
   ready.report("ready");
-  run_loop(world_server, *server, demo, signals, options.creator);
+  run_loop(world_server, *server, demo, pci.get(), signals, options.creator);
   return {};
 }
 

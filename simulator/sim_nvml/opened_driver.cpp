@@ -47,7 +47,7 @@ std::shared_ptr<const OpenedDriver> OpenedDriver::open(const std::string& direct
   code = nvml::kDriverNotLoaded;
   auto world = sim::WorldReader::open(directory, sim::OpenMode::driver);
   if (!world) return nullptr;
-  const std::shared_ptr<OpenedDriver> driver(new OpenedDriver(*std::move(world)));
+  const std::shared_ptr<OpenedDriver> driver(new OpenedDriver(*std::move(world), directory));
   // GPUs are looked up twice: the driver may be reloaded while read() waits for a fault.
   if (!driver->find_gpus()) return nullptr;
   code = driver->read();
@@ -136,6 +136,7 @@ nvml::ReturnCode OpenedDriver::read(std::uint32_t place, Call call, sim::RecordP
     if (code == nvml::kSuccess) code = refresh();
     if (code == nvml::kSuccess) code = check_state(place, call, now.gpu);
   }
+  wake_files_.wake(place);
   return code;
 }
 

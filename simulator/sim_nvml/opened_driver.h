@@ -12,6 +12,7 @@
 
 #include "gpu/nvml/abi.h"
 #include "sim/world_reader.h"
+#include "sim_nvml/wake_files.h"
 
 namespace gpuyard::sim_nvml {
 
@@ -41,12 +42,14 @@ class OpenedDriver {
   nvml::ReturnCode read(std::uint32_t place, sim::Call, sim::RecordPair& now) const;
 
  private:
-  explicit OpenedDriver(sim::WorldReader world) : world_(std::move(world)) {}
+  OpenedDriver(sim::WorldReader world, const std::string& directory)
+      : world_(std::move(world)), wake_files_(directory, world_) {}
   bool find_gpus();  // false: the world is dead
   nvml::ReturnCode check_state(const sim::DriverRecord&) const;
   nvml::ReturnCode check_state(std::uint32_t place, sim::Call, const sim::GpuRecord&) const;
 
   sim::WorldReader world_;
+  WakeFiles wake_files_;
   sim::DriverRecord initial_;
   std::array<std::uint32_t, sim::kMaxGpus> plug_counts_{};  // by place; 0: it was not plugged in
 };

@@ -467,6 +467,7 @@ struct SimVerb {
   std::vector<std::string> missing;
   std::string driver_version;  // also of driver reload and load; empty: as it is
   std::uint32_t process_entry_bytes = 24;
+  std::optional<int> suspend_after;  // seconds
   double speed = 1.0;
   bool stepped = false;
   std::string time;  // step; driver reload: how long it is away

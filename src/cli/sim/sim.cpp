@@ -59,6 +59,7 @@ int start(const SimVerb& verb) {
   options.setters = sim::setter_access_from_name(verb.setters).value_or(options.setters);
   options.driver_version = verb.driver_version;
   options.process_entry_bytes = verb.process_entry_bytes;
+  options.suspend_after_s = verb.suspend_after;
   options.speed = verb.speed;
   options.stepped = verb.stepped;
   options.missing = verb.missing;

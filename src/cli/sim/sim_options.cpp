@@ -194,6 +194,10 @@ void add_start(Options start, SimVerb& verb) {
       .one_of({16, 24, 32});
   own(driver.option("--missing", verb.missing, "NVML function to leave out; repeatable"))
       .metavar("NAME");
+  own(driver.option("--suspend-after", verb.suspend_after,
+                    "Let the kernel suspend a GPU that is unused for N seconds"))
+      .metavar("N")
+      .range(1, 3600);
   const Options time = start.heading("Time");
   const Option speed = own(time.option("--speed", verb.speed, "Simulated seconds per real second"))
                            .metavar("FACTOR")

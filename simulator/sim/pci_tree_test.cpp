@@ -1,0 +1,73 @@
+#include "sim/pci_tree.h"
+
+#include <gtest/gtest.h>
+
+#include "base/files.h"
+#include "base/scratch_directory_for_tests.h"
+#include "sim/gpu_commands.h"
+#include "sim/physics.h"
+
+namespace gpuyard::sim {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class PciTreeTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    world_ = make_world(*parse_fleet("h100:2", std::nullopt), *parse_workload("idle"), 30, "");
+    auto tree = PciTree::create(directory_.path(), world_, seconds(2));
+    ASSERT_TRUE(tree) << tree.error().text();
+    tree_ = *std::move(tree);
+    tree_->update(world_, now_);  // takes the time of the files that it has made
+  }
+  std::string status(const std::string& slot) const {
+    const auto text = read_file(folder(slot) + "/power/runtime_status", 64);
+    return text ? *text : text.error().text();
+  }
+  std::string folder(const std::string& slot) const { return directory_.in("pci/" + slot); }
+  void pass(Duration time) {
+    now_ += time;
+    tree_->update(world_, now_);
+  }
+
+  const ScratchDirectory directory_;
+  World world_;
+  std::unique_ptr<PciTree> tree_;
+  TimePoint now_ = BootClock::now();
+};
+
+TEST_F(PciTreeTest, UnusedGpuIsSuspendedAfterTheDelay) {
+  pass(milliseconds(1900));
+  EXPECT_EQ(status("0000:11:00.0"), "active\n");
+  pass(milliseconds(200));
+  EXPECT_EQ(status("0000:11:00.0"), "suspended\n");
+}
+
+TEST_F(PciTreeTest, CallForAGpuWakesItAlone) {
+  pass(seconds(3));
+  ASSERT_TRUE(replace_file(folder("0000:11:00.0") + "/last_use", "", 0666));
+  pass(milliseconds(100));
+  EXPECT_EQ(status("0000:11:00.0"), "active\n");
+  EXPECT_EQ(status("0000:2f:00.0"), "suspended\n");
+  pass(seconds(3));
+  EXPECT_EQ(status("0000:11:00.0"), "suspended\n");
+}
+
+TEST_F(PciTreeTest, GpuWithWorkIsNeverSuspended) {
+  pass(seconds(3));
+  world_.gpus[1].demand.load = 0.5;
+  pass(milliseconds(100));
+  EXPECT_EQ(status("0000:2f:00.0"), "active\n");
+  pass(seconds(60));
+  EXPECT_EQ(status("0000:2f:00.0"), "active\n");
+}
+
+TEST_F(PciTreeTest, ItsFilesEndWithIt) {
+  tree_.reset();
+  EXPECT_FALSE(std::filesystem::exists(directory_.in("pci")));
+}
+
+}  // namespace
+}  // namespace gpuyard::sim
