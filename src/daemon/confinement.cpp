@@ -82,6 +82,7 @@ AllowedFiles files_of_daemon(const config::Config& config, const std::vector<std
   AllowedFiles allowed;
   allowed.readable.assign(std::begin(kSystemPaths), std::end(kSystemPaths));
   allowed.readable.push_back(config.processes.proc_root);
+  allowed.readable.push_back(config.telemetry.pci_root);
   allowed.readable.push_back(config.zeus.rapl_root);
   allowed.readable.push_back(config.events.kernel_log);
   for (const std::string& file : files) add_file(allowed.readable, file);

@@ -1,5 +1,6 @@
 #include "daemon/daemon.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -87,6 +88,13 @@ void Daemon::add_snapshot_consumers() {
   pipeline_.add("readiness", [this](const SnapshotPtr& now) { notify_ready(*now); });
 }
 
+// An alert ends only by newer readings.
+bool Daemon::is_needed(const DeviceId& gpu) {
+  if (leases_.leases().is_leased(gpu)) return true;
+  const auto firing = alerts_.service().engine().firing_alerts();
+  return std::ranges::any_of(firing, [&](const andon::Alert& one) { return one.gpu == gpu; });
+}
+
 std::string Daemon::quarantine_reason(const DeviceId& gpu) const {
   if (!alerts_.service().is_open()) return "its stored alerts are still being loaded";
   const auto quarantine = alerts_.service().quarantine(gpu);
@@ -145,7 +153,8 @@ void Daemon::start() {
   alerts_.service().set_on_acknowledged(
       [this](const andon::Alert& alert, const andon::Rule& rule) { on_acknowledged(alert, rule); });
   alerts_.start();
-  driver_.start({.memory = machine_memory_, .control = control_, .alerts = alerts_});
+  driver_.start({.memory = machine_memory_, .control = control_, .alerts = alerts_},
+                [this](const DeviceId& gpu) { return is_needed(gpu); });
   service_manager_.start_watchdog(loop_, workers_.store);
 }
 

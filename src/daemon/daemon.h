@@ -53,6 +53,8 @@ class Daemon {
 
  private:
   void add_snapshot_consumers();
+  // Whether a GPU is read although it is idle and could be suspended.
+  bool is_needed(const DeviceId&);
   std::string quarantine_reason(const DeviceId&) const;  // "": the GPU gets new work
   void notify_ready(const Snapshot&);
   void on_config_loaded(Result<ConfigReloader::LoadedConfig>);

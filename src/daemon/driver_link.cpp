@@ -42,7 +42,9 @@ DriverLink::DriverLink(http::IoLoop& loop, const ServeOptions& options, rlim_t d
           },
           *this),
       telemetry_(loop, *this, health_policy(options.config.health)),
-      event_collector_(loop, event_log_, event_listener()) {}
+      event_collector_(loop, event_log_, event_listener()) {
+  telemetry_.set_interval(std::chrono::seconds(options.config.telemetry.interval_s));
+}
 
 events::EventCollector::Listener DriverLink::event_listener() {
   return {[this](const DeviceEvent& event) {
@@ -55,8 +57,9 @@ events::EventCollector::Listener DriverLink::event_listener() {
           }};
 }
 
-void DriverLink::start(const Consumers& consumers) {
+void DriverLink::start(const Consumers& consumers, std::function<bool(const DeviceId&)> is_needed) {
   consumers_.emplace(consumers);
+  is_needed_ = std::move(is_needed);
   host_.start();
 }
 
@@ -85,6 +88,16 @@ void DriverLink::follow_kernel_log(bool simulated) {
           [this](const std::string& what) { event_collector_.on_events_lost(what); }});
 }
 
+// The machine's own PCI devices are not the simulated or recorded GPUs that have their addresses.
+void DriverLink::follow_runtime_power(bool simulated) {
+  const std::string& root = options_.config.telemetry.pci_root;
+  const bool of_others =
+      (simulated || options_.driver.replay) && root == config::Config::Telemetry{}.pci_root;
+  auto source =
+      root.empty() || of_others ? nullptr : std::make_unique<telemetry::PciRuntimePower>(root);
+  telemetry_.set_runtime_power(std::move(source), is_needed_);
+}
+
 void DriverLink::on_no_driver(const Error& error) {
   follow_kernel_log(false);
   inventory_.reset();
@@ -94,6 +107,7 @@ void DriverLink::on_no_driver(const Error& error) {
 void DriverLink::on_inventory(const Inventory& inventory) {
   event_collector_.on_inventory(inventory);
   follow_kernel_log(inventory.driver.simulated);
+  follow_runtime_power(inventory.driver.simulated);
   inventory_ = inventory;
   consumers_->memory.recall(machine_of(inventory.driver), [this] { publish_inventory(); });
 }

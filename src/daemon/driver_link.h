@@ -4,6 +4,7 @@
 
 #include <sys/resource.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,8 +41,9 @@ class DriverLink final : private driver::DriverHostListener, private telemetry::
 
   DriverLink(http::IoLoop&, const ServeOptions&, rlim_t descriptors);
 
-  // Starts the driver-host. Nothing is reported before.
-  void start(const Consumers&);
+  // Starts the driver-host. Nothing is reported before. `is_needed` returns whether an idle GPU is
+  // read although the kernel may suspend it.
+  void start(const Consumers&, std::function<bool(const DeviceId&)> is_needed);
   // Restarts a driver-host whose every answer is an error.
   void on_snapshot(const Snapshot&);
 
@@ -61,6 +63,7 @@ class DriverLink final : private driver::DriverHostListener, private telemetry::
   bool read(const ReadRequest& request) override { return host_.read(request); }
   events::EventCollector::Listener event_listener();
   void follow_kernel_log(bool simulated);
+  void follow_runtime_power(bool simulated);
   std::string machine_of(const DriverInfo&) const;
   void publish_inventory();
 
@@ -77,6 +80,7 @@ class DriverLink final : private driver::DriverHostListener, private telemetry::
   std::optional<events::KernelLog> kernel_log_;
   std::optional<Inventory> inventory_;  // kept until the machine memory is recalled
   std::optional<Consumers> consumers_;  // since start()
+  std::function<bool(const DeviceId&)> is_needed_;
   Lifetime lifetime_;
 };
 

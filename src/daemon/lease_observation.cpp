@@ -95,7 +95,9 @@ GpuLists gpu_lists_of(const Snapshot& snapshot, const std::vector<DeviceId>& gpu
     }
     computing = compute_processes_on(*device);
     if (!computing) continue;
-    const TimePoint taken = device->sample.processes()->taken;
+    // Nothing has begun to compute on a GPU that is left alone: that would have woken it.
+    const TimePoint taken =
+        is_left_alone(*device) ? requested_at : device->sample.processes()->taken;
     lists.taken_at = std::min(lists.taken_at, taken);
     for (const GpuProcess& process : *computing) {
       TimePoint& newest = lists.listed.try_emplace(process.pid, taken).first->second;

@@ -76,6 +76,14 @@ TEST(GpuLists, UnavailableListIsUnknown) {
   }
 }
 
+TEST(GpuLists, ListOfSleepingGpuIsCurrent) {
+  DeviceState asleep = gpu("G0", {}, kAskedAt - std::chrono::hours(8));
+  asleep.runtime_suspend = RuntimeSuspend{.left_alone = true, .asleep_since = TimePoint{}};
+  const auto lists = gpu_lists_of(snapshot_of({asleep, gpu("G1", {})}), {"G0", "G1"}, kAskedAt);
+  EXPECT_EQ(lists.taken_at, kAskedAt);
+  EXPECT_TRUE(lists.computing.at("G0"));
+}
+
 TEST(GpuLists, WithoutADriverThereAreNone) {
   auto snapshot = snapshot_of({gpu("G0", {process(7)})});
   snapshot.driver.initialised = false;

@@ -26,11 +26,12 @@ constexpr std::int64_t kBusyLimitDivisor = 2;
 
 // Returns the newest reading of the GPU's activity. Returns nothing if a listed process accounts
 // for it, or if no reading says how busy the GPU is.
-std::optional<lease::Activity> activity_of(const DeviceState& device) {
+std::optional<lease::Activity> activity_of(const DeviceState& device, TimePoint now) {
   const auto& list = device.sample.processes();
   const auto* const processes = list ? list->processes() : nullptr;
   if (device.condition != DeviceCondition::responsive) return std::nullopt;
   if (processes != nullptr && !processes->empty()) return std::nullopt;
+  if (is_left_alone(device)) return lease::Activity{now, false, "left alone"};
   if (const auto percent = integer_reading(device, Metric::utilization_gpu)) {
     return lease::Activity{device.sample.find(Metric::utilization_gpu)->taken,
                            *percent >= kBusyPercent, fmt::format("{} % utilisation", *percent)};
@@ -48,7 +49,7 @@ bool is_unsupported(const DeviceState& device, Metric metric) {
   return missing != nullptr && missing->reason == MissingReason::not_supported;
 }
 
-lease::PoolGpu pool_gpu(const DeviceState& device, std::optional<unsigned> clique) {
+lease::PoolGpu pool_gpu(const DeviceState& device, std::optional<unsigned> clique, TimePoint now) {
   lease::PoolGpu gpu;
   gpu.info = device.info;
   gpu.clique = clique;
@@ -68,7 +69,7 @@ lease::PoolGpu pool_gpu(const DeviceState& device, std::optional<unsigned> cliqu
   const auto& list = device.sample.processes();
   const auto* const no_list = list ? std::get_if<Missing>(&list->value) : nullptr;
   gpu.lists_processes = no_list == nullptr || no_list->reason != MissingReason::not_supported;
-  gpu.activity = activity_of(device);
+  gpu.activity = activity_of(device, now);
   gpu.total_bytes = integer_reading(device, Metric::memory_total);
   gpu.free_bytes = integer_reading(device, Metric::memory_free);
   gpu.graphics_bytes = drawing_bytes(device);
@@ -86,7 +87,7 @@ std::vector<lease::PoolGpu> pool_gpus(const Snapshot& snapshot) {
   const auto cliques = nvlink_cliques(infos);
   std::vector<lease::PoolGpu> gpus;
   for (std::size_t i = 0; i < infos.size(); ++i) {
-    gpus.push_back(pool_gpu(snapshot.devices[i], cliques[i]));
+    gpus.push_back(pool_gpu(snapshot.devices[i], cliques[i], snapshot.taken));
   }
   return gpus;
 }

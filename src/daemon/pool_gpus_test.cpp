@@ -78,6 +78,20 @@ TEST(PoolGpus, UtilisationWithoutAProcessIsActivity) {
   EXPECT_FALSE(pooled(device).activity->busy) << "what monitors cause";
 }
 
+TEST(PoolGpus, SleepingGpuIsAvailableAndIdleNow) {
+  DeviceState device = gpu();
+  put(device, Metric::utilization_gpu, 0);
+  device.runtime_suspend = RuntimeSuspend{.left_alone = true, .asleep_since = TimePoint{}};
+  Snapshot snapshot;
+  snapshot.taken = TimePoint{std::chrono::hours(9)};
+  snapshot.devices = {device};
+  const auto one = pool_gpus(snapshot).at(0);
+  EXPECT_EQ(one.withheld, "");
+  ASSERT_TRUE(one.activity);
+  EXPECT_EQ(one.activity->taken_at, snapshot.taken);
+  EXPECT_FALSE(one.activity->busy);
+}
+
 TEST(PoolGpus, PowerIsActivityWhereUtilisationIsNotReported) {
   DeviceState device = gpu();
   device.sample.set({Metric::utilization_gpu, 0, {}, kBoardHasNone});

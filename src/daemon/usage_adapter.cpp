@@ -48,6 +48,7 @@ usage::UsageSnapshot UsageAdapter::readings_of(const Snapshot& snapshot) const {
          gauge_value_of(device.sample, Metric::utilization_gpu),
          gauge_value_of(device.sample, Metric::memory_used)});
   }
+  readings.max_step = max_step(snapshot);
   return readings;
 }
 

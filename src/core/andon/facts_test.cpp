@@ -145,6 +145,16 @@ TEST_F(FactCollectorTest, UnresponsiveGpuYieldsOnlyConditionSignals) {
   EXPECT_EQ(signal_value(Signal::unresponsive), 0);
 }
 
+TEST_F(FactCollectorTest, GpuThatIsLeftAloneIsNeitherStaleNorHot) {
+  set(Metric::temperature_core, 90);
+  gpu().runtime_suspend = RuntimeSuspend{.left_alone = true};
+  now_ += std::chrono::hours(8);
+  EXPECT_EQ(signal_value(Signal::stale), 0);
+  EXPECT_EQ(signal_value(Signal::temperature), std::nullopt);
+  EXPECT_EQ(signal_value(Signal::unresponsive), 0);
+  EXPECT_EQ(signal_value(Signal::lost), 0);
+}
+
 TEST_F(FactCollectorTest, GpuOpenFailureIsUnreadableNotUnresponsive) {
   gpu().condition = DeviceCondition::unavailable;
   gpu().info.fault = Missing{MissingReason::failed, "Unknown Error"};

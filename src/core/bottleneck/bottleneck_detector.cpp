@@ -80,7 +80,7 @@ class BottleneckDetector::Classifier {
         now_(now) {}
 
   Bottleneck classify() {
-    const bool named = lost() || stale() || heat() || power_brake() || power_cap() ||
+    const bool named = lost() || stale() || asleep() || heat() || power_brake() || power_cap() ||
                        lost_nvlinks() || narrow_link() || starved() || waiting() || leased_idle() ||
                        memory_full();
     if (!named) none();
@@ -109,6 +109,13 @@ class BottleneckDetector::Classifier {
     return name(BottleneckCause::stale, "not responding " + silent_for(),
                 fmt::format("has not responded for {}: {}", silent_for(), device_.why),
                 "Its readings are stale. Check the kernel log and run gpuyard doctor.");
+  }
+
+  bool asleep() {
+    const auto since = asleep_since(device_);
+    if (!since) return false;
+    const std::string length = duration_text(now_ - *since);
+    return name(BottleneckCause::none, "asleep " + length, "has been asleep for " + length, "");
   }
 
   bool heat() {
@@ -308,7 +315,7 @@ void BottleneckDetector::detect(
   for (DeviceState& device : snapshot.devices) {
     present.insert(device.info.id);
     ReadingWindow& window = windows_[device.info.id];
-    window.add(device, snapshot.taken);
+    window.add(device, snapshot);
     const ExternalFacts external = external_facts_of(device);
     if (external.leased != true) window.restart_idle();
     device.bottleneck =

@@ -53,12 +53,13 @@ DeviceState healthy() {
 
 class BottleneckDetectorTest : public ::testing::Test {
  protected:
-  // Lets the GPU be like this for so many seconds, and returns the last verdict.
+  // Lets the GPU be like this for `length` intervals, and returns the last verdict.
   Bottleneck after(int length, const DeviceState& gpu) {
     Bottleneck last;
     for (int i = 0; i < length; ++i) {
-      now_ += seconds(1);
+      now_ += interval_;
       Snapshot snapshot;
+      snapshot.interval = interval_;
       snapshot.taken = now_;
       snapshot.devices = {gpu};
       watch_.detect(snapshot, [this](const DeviceState&) { return around_; });
@@ -70,6 +71,7 @@ class BottleneckDetectorTest : public ::testing::Test {
   BottleneckDetector watch_;
   ExternalFacts around_{false, 20.0};
   TimePoint now_{seconds(1000)};
+  Duration interval_ = seconds(1);
 };
 
 TEST_F(BottleneckDetectorTest, HealthyGpuHasNoBottleneck) {
@@ -78,6 +80,22 @@ TEST_F(BottleneckDetectorTest, HealthyGpuHasNoBottleneck) {
   EXPECT_EQ(found.brief, "none");
   EXPECT_TRUE(found.advice.empty());
   EXPECT_TRUE(found.not_known.empty());
+}
+
+TEST_F(BottleneckDetectorTest, SleepingGpuIsAsleepWhateverItsLastReadings) {
+  DeviceState gpu = healthy();
+  set(gpu, Metric::throttle_reasons, kHwThermal);
+  after(10, gpu);
+  gpu.runtime_suspend = RuntimeSuspend{.left_alone = true, .asleep_since = now_};
+  const Bottleneck found = after(150, gpu);
+  EXPECT_EQ(found.cause, none);
+  EXPECT_EQ(found.brief, "asleep 2m 30s");
+  EXPECT_EQ(found.text, "has been asleep for 2m 30s");
+}
+
+TEST_F(BottleneckDetectorTest, TenSecondIntervalIsEnoughForAVerdict) {
+  interval_ = seconds(10);
+  EXPECT_EQ(after(3, healthy()).cause, none);
 }
 
 TEST_F(BottleneckDetectorTest, ShortPowerLimitsAllDayAreFine) {

@@ -39,7 +39,7 @@ class BottleneckRecorder {
   // still there, so that one that comes and goes makes at most 8640 spans a day.
   static constexpr auto kMinSpanDuration = std::chrono::seconds(10);
   // Between two snapshots. A span does not go on over a longer time, of which nothing is known.
-  static constexpr auto kMaxGap = std::chrono::seconds(10);
+  static constexpr auto kMaxGap = std::chrono::seconds(15);
   // Open spans are written at this interval, so that a daemon that is killed loses no more.
   static constexpr Duration kSaveInterval = std::chrono::minutes(1);
 

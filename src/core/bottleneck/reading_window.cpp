@@ -52,7 +52,9 @@ std::optional<double> percent_of(std::optional<std::int64_t> part,
   return static_cast<double>(*part) / static_cast<double>(*whole) * kHundredPercent;
 }
 
-void ReadingWindow::add(const DeviceState& device, TimePoint now) {
+void ReadingWindow::add(const DeviceState& device, const Snapshot& snapshot) {
+  const TimePoint now = snapshot.taken;
+  min_samples_ = std::min(kMinSamples, static_cast<std::size_t>(kWindow / 2 / snapshot.interval));
   nvlinks_ = nvlink_tracker_.update(device, now);
   while (!samples_.empty() && now - samples_.front().at >= kWindow) samples_.pop_front();
   if (device.condition != DeviceCondition::responsive || is_lost(device)) {
@@ -77,7 +79,7 @@ std::optional<std::int64_t> ReadingWindow::share_of(std::int64_t flags,
     with += sample.slowed && (*sample.flags & flags) != 0 ? 1 : 0;
   }
   std::optional<std::int64_t> share;
-  if (known >= kMinSamples) share = rounded(percentage_of(with, known));
+  if (known >= min_samples_) share = rounded(percentage_of(with, known));
   for (const Counter counter : counters) {
     if (const auto counted = counter_share(counter)) {
       share = std::max(share.value_or(0), *counted);
@@ -110,7 +112,7 @@ std::optional<std::int64_t> ReadingWindow::unexplained_slowdown_share() const {
     const bool explained = (*sample.flags & (kHwThermal | kHwPowerBrake)) != 0;
     bare += !explained && (*sample.flags & kHwSlowdown) != 0 ? 1 : 0;
   }
-  if (known < kMinSamples) return std::nullopt;
+  if (known < min_samples_) return std::nullopt;
   return rounded(percentage_of(bare, known));
 }
 
@@ -142,7 +144,7 @@ std::optional<double> ReadingWindow::mean_utilization() const {
     ++known;
     sum += static_cast<double>(*sample.utilization_percent);
   }
-  if (known < kMinSamples) return std::nullopt;
+  if (known < min_samples_) return std::nullopt;
   return sum / static_cast<double>(known);
 }
 

@@ -20,7 +20,8 @@ inline constexpr std::int64_t kSwThermal = 0x20;
 inline constexpr std::int64_t kHwThermal = 0x40;
 inline constexpr std::int64_t kHwPowerBrake = 0x80;
 
-// The length of the window, and the fewest samples that give a result.
+// The length of the window, and the fewest samples that give a result; fewer where the interval
+// between them leaves no more than that in half of the window.
 inline constexpr Duration kWindow = std::chrono::seconds(60);
 inline constexpr std::size_t kMinSamples = 10;
 
@@ -50,7 +51,7 @@ class ReadingWindow {
   using Counter = std::optional<std::int64_t> WindowSample::*;
 
   // Adds a sample, and evicts what is older than the window. A GPU that does not answer adds none.
-  void add(const DeviceState&, TimePoint now);
+  void add(const DeviceState&, const Snapshot&);
 
   // All results below are empty with too few samples.
 
@@ -83,6 +84,7 @@ class ReadingWindow {
   std::optional<std::int64_t> counter_share(Counter) const;
 
   std::deque<WindowSample> samples_;
+  std::size_t min_samples_ = kMinSamples;
   std::optional<TimePoint> idle_since_;
   std::optional<TimePoint> unresponsive_since_;
   NvlinkTracker nvlink_tracker_;

@@ -95,7 +95,7 @@ void Account::record(const EnergyReading& now, const Session& session, WallTime 
   } else {
     // The step before a counter appears is still integrated power. If a counter goes and returns,
     // its growth over the time that was estimated meanwhile is not added.
-    integrate(now, step);
+    integrate(now, step, session.max_step);
   }
   state_.session.boot_id = session.boot_id;
   if (!session.driver.empty()) state_.session.driver = session.driver;
@@ -112,9 +112,9 @@ void Account::count(std::int64_t growth_mj, Duration step, WallTime wall) {
   state_.amounts.unknown += step;
 }
 
-void Account::integrate(const EnergyReading& now, Duration step) {
+void Account::integrate(const EnergyReading& now, Duration step, Duration max_step) {
   const auto power_mw = plausible_power(now.power_mw);
-  if (!power_mw_ || !power_mw || step > kMaxStep) {
+  if (!power_mw_ || !power_mw || step > max_step) {
     state_.amounts.unknown += step;
     return;
   }

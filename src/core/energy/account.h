@@ -33,6 +33,9 @@ struct Session {
   std::string boot_id = {};
   std::string driver = {};  // its version; empty: unknown, which does not end a session
   bool simulated = false;   // or replayed: such GPUs have separate accounts, whatever their UUID
+  // The longest step between two readings over which power is integrated. The energy of a longer
+  // one is unknown.
+  Duration max_step = std::chrono::seconds(5);
 
   friend bool operator==(const Session&, const Session&) = default;
 };
@@ -77,9 +80,6 @@ struct AccountMark {
 
 class Account {
  public:
-  // The longest step between two readings over which power is integrated. The energy of a longer
-  // one is unknown.
-  static constexpr Duration kMaxStep = std::chrono::seconds(5);
   // A counter that grows faster than this has jumped, and a power beyond it is not integrated: no
   // GPU draws more. The counters of simulated GPUs are exempt, because their time may run fast.
   static constexpr std::int64_t kMaxWatts = kMaxBoardWatts;
@@ -103,7 +103,7 @@ class Account {
  private:
   bool is_awaiting_counter(const EnergyReading&) const;
   void count(std::int64_t growth_mj, Duration step, WallTime);
-  void integrate(const EnergyReading&, Duration step);
+  void integrate(const EnergyReading&, Duration step, Duration max_step);
   void book(std::int64_t energy_mj);
   void begin_epoch(WallTime);
 

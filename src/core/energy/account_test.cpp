@@ -138,6 +138,15 @@ TEST_F(AccountTest, GapWithoutPowerIsUnknown) {
   EXPECT_EQ(t4.state().amounts.unknown, seconds(60));
 }
 
+TEST_F(AccountTest, LongerIntervalAllowsLongerSteps) {
+  Account t4(powered(0, 60'000), kSession, kWall);
+  Session slow = kSession;
+  slow.max_step = seconds(14);
+  t4.record(powered(10, 60'000), slow, kWall);
+  EXPECT_EQ(t4.state().amounts.device_mj(), 600'000);
+  EXPECT_EQ(t4.state().amounts.unknown, Duration::zero());
+}
+
 TEST_F(AccountTest, EstimateStaysWhenCounterReturns) {
   observe(powered(1, 100'000));
   observe(powered(2, 100'000));

@@ -43,7 +43,8 @@ std::size_t Ledger::entry_index_of(std::string_view uuid, bool simulated) const 
 void Ledger::record(const Snapshot& snapshot) {
   if (!snapshot.driver.initialised) return;
   const gpuyard::DriverInfo& driver = snapshot.driver.info;
-  const Session session{boot_id_, driver.driver_version.value_or(""), driver.simulated};
+  const Session session{boot_id_, driver.driver_version.value_or(""), driver.simulated,
+                        max_step(snapshot)};
   for (const DeviceState& device : snapshot.devices) record(device, session, snapshot.wall);
   if (!windows_.empty()) update_peaks();
 }

@@ -147,6 +147,7 @@ void UsageAccumulator::record(const UsageSnapshot& readings) {
   if (readings.now >= now_) {
     now_ = readings.now;
     wall_ = readings.wall;
+    max_step_ = readings.max_step;
   }
   for (const UsageSample& reading : readings.gpus) {
     Gpu& gpu = gpus_[reading.gpu];
@@ -173,7 +174,7 @@ void UsageAccumulator::count_energy(const DeviceId& id, Gpu& gpu, const EnergyTo
   if (now.taken <= before.taken || now.energy_mj < before.energy_mj) return;
   auto& spans = gpu.spans;
   const bool shared = spans.size() > 1 && spans[1].from < now.taken;
-  const bool roughly = shared && now.taken - before.taken > kMaxStep;
+  const bool roughly = shared && now.taken - before.taken > max_step_;
   for (std::size_t i = 0; i < spans.size(); ++i) {
     const TimePoint from = std::max(spans[i].from, before.taken);
     const bool last = i + 1 == spans.size();
@@ -215,7 +216,7 @@ void UsageAccumulator::count_utilization(const DeviceId& id, Gpu& gpu,
   if (span == nullptr) return;
   GpuUsage& gpu_usage = gpu_usage_of(span->lease, id);
   const TimePoint from = std::max(before, span->from);
-  if (taken - from <= kMaxStep) {
+  if (taken - from <= max_step_) {
     for_each_day(from, taken, [&](Day day, TimePoint begin, TimePoint end) {
       UsageCounters& counters = gpu_usage.mutable_counters(day);
       counters.watched += end - begin;
@@ -224,7 +225,7 @@ void UsageAccumulator::count_utilization(const DeviceId& id, Gpu& gpu,
   }
   if (utilization.value > 0) {
     gpu_usage.idle_since.reset();
-  } else if (!gpu_usage.idle_since || taken - gpu_usage.utilization_at > kMaxStep) {
+  } else if (!gpu_usage.idle_since || taken - gpu_usage.utilization_at > max_step_) {
     gpu_usage.idle_since = taken;
   }
   gpu_usage.utilization_at = taken;
@@ -252,12 +253,12 @@ const UsageAccumulator::HoldSpan* UsageAccumulator::span_at(const Gpu& gpu, Time
   return after == gpu.spans.begin() ? nullptr : &*std::prev(after);
 }
 
-// Adds held time up to the last reading. If readings stop, it follows the clock by kMaxStep.
+// Adds held time up to the last reading. If readings stop, it follows the clock by max_step_.
 void UsageAccumulator::count_held_time(Holder& holder) {
   for (auto& [id, gpu_usage] : holder.gpus) {
     const auto& last = gpus_[id].last_energy;
     const TimePoint read = last ? std::min(last->taken, now_) : TimePoint{};
-    const TimePoint until = holder.ended_at.value_or(std::max(read, now_ - kMaxStep));
+    const TimePoint until = holder.ended_at.value_or(std::max(read, now_ - max_step_));
     if (!gpu_usage.held_until || until <= *gpu_usage.held_until) continue;
     const auto add = [&](Day day, TimePoint from, TimePoint to) {
       gpu_usage.mutable_counters(day).held += to - from;
@@ -275,7 +276,7 @@ void UsageAccumulator::count_unleased(const DeviceId& id, Gpu& gpu,
     gpu.unleased_until = first ? std::min(first->taken, now_) : now_;
   }
   const TimePoint until =
-      std::max(read ? std::min(read->taken, now_) : TimePoint{}, now_ - kMaxStep);
+      std::max(read ? std::min(read->taken, now_) : TimePoint{}, now_ - max_step_);
   if (until <= *gpu.unleased_until) return;
   const TimePoint since = *std::exchange(gpu.unleased_until, until);
   for (std::size_t i = 0; i < gpu.spans.size(); ++i) {
@@ -392,12 +393,12 @@ UsageCounters UsageAccumulator::total(const GpuUsage& gpu_usage) {
   return all;
 }
 
-std::optional<Duration> UsageAccumulator::idle_of(const Holder& holder, TimePoint now) {
+std::optional<Duration> UsageAccumulator::idle_of(const Holder& holder, TimePoint now) const {
   if (holder.ended_at) return std::nullopt;
   bool known = true;
   TimePoint since{};
   for (const auto& [id, gpu_usage] : holder.gpus) {
-    const bool watched = now - gpu_usage.utilization_at <= kMaxStep;
+    const bool watched = now - gpu_usage.utilization_at <= max_step_;
     known = known && watched;
     if (watched && !gpu_usage.idle_since) return Duration::zero();
     if (watched) since = std::max(since, *gpu_usage.idle_since);

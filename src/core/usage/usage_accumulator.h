@@ -45,6 +45,9 @@ struct UsageSnapshot {
   TimePoint now;
   WallTime wall;
   std::vector<UsageSample> gpus = {};
+  // A reading covers at most this much time before it. Energy that is split between two holders
+  // over a longer time is an estimate.
+  Duration max_step = std::chrono::seconds(5);
 };
 
 struct LeaseGrant {
@@ -74,9 +77,6 @@ struct LeaseUsage {
 
 class UsageAccumulator {
  public:
-  // A reading covers at most this much time before it. Energy that is split between two holders
-  // over a longer time is an estimate.
-  static constexpr Duration kMaxStep = std::chrono::seconds(5);
   // A lease that is over waits this long for a reading from after its end. Energy of its last
   // moments that is read later is of no lease.
   static constexpr Duration kFinalReadingTimeout = std::chrono::seconds(5);
@@ -152,7 +152,7 @@ class UsageAccumulator {
     TimePoint to;
     EnergyTotal before;
     EnergyTotal now;
-    bool estimated = false;  // the shared time is over kMaxStep, and the parts are estimates
+    bool estimated = false;  // the shared time is over max_step, and the parts are estimates
   };
 
   void count_energy(const DeviceId&, Gpu&, const EnergyTotal&);
@@ -172,13 +172,14 @@ class UsageAccumulator {
   void append_changed_rows(const std::string& lease, const Holder&, std::vector<UsageRow>&) const;
   Day day_of(TimePoint) const;
   static UsageCounters total(const GpuUsage&);
-  static std::optional<Duration> idle_of(const Holder&, TimePoint now);
+  std::optional<Duration> idle_of(const Holder&, TimePoint now) const;
   template <class Visit>
   void for_each_day(TimePoint from, TimePoint to, Visit&& visit) const;
 
   bool open_ = false;
   bool simulated_ = false;
   TimePoint now_{};
+  Duration max_step_ = UsageSnapshot{}.max_step;
   WallTime wall_{};
   std::map<DeviceId, Gpu> gpus_;
   std::map<std::string, Holder, std::less<>> holders_{{"", {}}};

@@ -248,15 +248,16 @@ std::string render(const Config& config, Style style) {
 
 std::map<std::string, std::string> section_digests(const Config& config) {
   // Sections, and keys of others, that are of one machine: addresses, paths, UUIDs.
-  constexpr std::array<std::string_view, 9> kMachineSections = {"server",
-                                                                "state",
-                                                                "tls",
-                                                                "alerts",
-                                                                "zeus.listen",
-                                                                "driver.nvml",
-                                                                "processes.proc_root",
-                                                                "processes.marks_socket",
-                                                                "health.temperatures_of"};
+  constexpr std::array<std::string_view, 10> kMachineSections = {"server",
+                                                                 "state",
+                                                                 "tls",
+                                                                 "alerts",
+                                                                 "zeus.listen",
+                                                                 "driver.nvml",
+                                                                 "telemetry.pci_root",
+                                                                 "processes.proc_root",
+                                                                 "processes.marks_socket",
+                                                                 "health.temperatures_of"};
   const auto is_own = [&](std::string_view name) {
     return std::ranges::find(kMachineSections, name) != kMachineSections.end();
   };

@@ -42,6 +42,11 @@ struct Config {
   struct Driver {
     std::string nvml;  // empty: the loader's own search
   } driver;
+  struct Telemetry {
+    static constexpr std::int64_t kMaxInterval = 10;
+    std::int64_t interval_s = 1;
+    std::string pci_root = "/sys/bus/pci/devices";
+  } telemetry;
   struct Processes {
     std::string proc_root = "/proc";
     std::string marks_socket = "/run/gpuyard-marks.sock";

@@ -265,6 +265,15 @@ constexpr std::array kKeys = {
     path<&Config::driver, &Config::Driver::nvml>(
         "driver", "nvml", "Path of libnvidia-ml.so.1. Empty: found by the loader.",
         Path::file_or_name),
+    member<&Config::telemetry, &Config::Telemetry::interval_s>(
+        "telemetry", "interval_s", "Seconds between two readings of a GPU, 1 to 10.",
+        &set_bounded<&Config::telemetry, &Config::Telemetry::interval_s, 1,
+                     Config::Telemetry::kMaxInterval>),
+    path<&Config::telemetry, &Config::Telemetry::pci_root>(
+        "telemetry", "pci_root",
+        "Directory with the kernel's PCI devices, whose power/runtime_status says whether an idle "
+        "GPU is suspended. Empty: GPUs are read whether suspended or not. The default is not used "
+        "with simulated GPUs."),
     path<&Config::processes, &Config::Processes::proc_root>(
         "processes", "proc_root",
         "Directory for looking up the processes that the driver lists. In a container: the mount "

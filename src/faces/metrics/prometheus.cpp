@@ -14,6 +14,19 @@
 namespace gpuyard::metrics {
 namespace {
 
+// No series where no GPU can be suspended.
+void put_asleep(MetricsWriter& text, const Snapshot& snapshot) {
+  const auto can_sleep = [](const DeviceState& device) {
+    return device.runtime_suspend.has_value();
+  };
+  if (std::ranges::none_of(snapshot.devices, can_sleep)) return;
+  text.family("gpu_asleep", "gauge", "1 while the kernel has this idle GPU suspended.");
+  for (const DeviceState& device : snapshot.devices) {
+    if (!can_sleep(device)) continue;
+    text.series("gpu_asleep", label_of(device.info), asleep_since(device) ? 1 : 0);
+  }
+}
+
 void put_info(MetricsWriter& text, const Snapshot& snapshot) {
   if (snapshot.devices.empty()) return;
   text.family("gpu_info", "gauge", "Identity of a GPU; always 1. Join it on `device`.");
@@ -31,6 +44,7 @@ void put_info(MetricsWriter& text, const Snapshot& snapshot) {
     text.series("gpu_responsive", label_of(device.info),
                 device.condition == DeviceCondition::responsive ? 1 : 0);
   }
+  put_asleep(text, snapshot);
   text.family("gpu_lost", "gauge",
               "1 while the driver reports this GPU as lost, or does not list it.");
   for (const DeviceState& device : snapshot.devices) {
@@ -361,10 +375,10 @@ std::string render(const Snapshot& snapshot, const DaemonMetrics& process, std::
   return out;
 }
 
-// A scraper takes every sample for a current one, so a GPU that does not answer has none; the JSON
-// has its last readings with their age.
+// A scraper takes every sample for a current one, so a GPU that does not answer or is asleep has
+// none; the JSON has its last readings with their age.
 std::span<const Reading> current_readings(const DeviceState& device, Metric metric) {
-  const bool current = device.condition == DeviceCondition::responsive;
+  const bool current = device.condition == DeviceCondition::responsive && !asleep_since(device);
   return current ? device.sample.all(metric) : std::span<const Reading>{};
 }
 

@@ -162,6 +162,18 @@ TEST(Prometheus, AReadingOfTheSlowTierIsNotTooOld) {
             "p_gpu_power_limit_watts{device=\"0\"} 700\n");
 }
 
+TEST(Prometheus, SleepingGpuHasNoReadings) {
+  Snapshot snapshot = small_fleet();
+  EXPECT_EQ(lines_with(render(snapshot, kDaemonMetrics, "p"), "gpu_asleep"), "");
+  snapshot.devices[0].runtime_suspend = RuntimeSuspend{.left_alone = true, .asleep_since = kNow};
+  snapshot.devices[1].runtime_suspend = RuntimeSuspend{};
+  const std::string text = render(snapshot, kDaemonMetrics, "p");
+  EXPECT_EQ(lines_with(text, "p_gpu_asleep{"),
+            "p_gpu_asleep{device=\"0\"} 1\np_gpu_asleep{device=\"1\"} 0\n");
+  EXPECT_EQ(lines_with(text, "power_watts{device=\"0\"}"), "");
+  EXPECT_EQ(lines_with(text, "responsive{device=\"0\"}"), "p_gpu_responsive{device=\"0\"} 1\n");
+}
+
 TEST(Prometheus, AnUnresponsiveGpuSaysSo) {
   Snapshot snapshot = small_fleet();
   snapshot.devices[0].condition = DeviceCondition::unresponsive;

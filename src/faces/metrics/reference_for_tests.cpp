@@ -29,6 +29,9 @@ longer lists it and another GPU has that index. If a row has several elements, t
 brackets. `gpuyard_gpu_info{{device, uuid, pci_address, name}}` adds the identity. No series depends on
 a process, a user or a label that a user chose. A GPU has at most {} series.
 
+`gpu_asleep{{device}}` is 1 while the kernel has an idle GPU suspended, which then has no readings. A GPU
+that the kernel never suspends has no such series ([laptops.md](laptops.md)).
+
 `gpu_bottleneck{{device, cause}}` is 1 for the bottleneck of a GPU in the last minute: lost, stale,
 heat, power_brake, power_cap, narrow_link, starved, waiting, leased_idle, memory_full, not_known or
 none. A GPU has one such series at a time, even if it does not respond.

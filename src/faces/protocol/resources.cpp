@@ -81,6 +81,7 @@ Device device_of(const DeviceState& device, TimePoint now, const ProcessDirector
              {},
              {},
              {},
+             {},
              {}};
   std::optional<TimePoint> oldest;
   for (const MetricRow& row : catalog()) {
@@ -99,6 +100,7 @@ Device device_of(const DeviceState& device, TimePoint now, const ProcessDirector
     }
   }
   if (oldest) out.age_ms = to_milliseconds(now - *oldest);
+  if (const auto since = asleep_since(device)) out.asleep_ms = to_milliseconds(now - *since);
   put_processes(out, device, directory);
   put_xids(out, device);
   out.bottleneck = device.bottleneck;

@@ -87,16 +87,19 @@ struct Device {
   std::optional<std::vector<Process>> processes;
   std::map<std::string, std::string> missing;  // JSON key of a null reading: why it is null
   std::optional<std::int64_t> age_ms;
+  std::optional<std::int64_t> asleep_ms;
   std::optional<std::vector<XidErrors>> xid_errors;
   std::optional<gpuyard::Bottleneck> bottleneck;
 };
 BOOST_DESCRIBE_STRUCT(Device, (),
                       (index, uuid, pci_address, name, condition, why, health, health_reasons,
-                       readings, processes, missing, age_ms, xid_errors, bottleneck))
+                       readings, processes, missing, age_ms, asleep_ms, xid_errors, bottleneck))
 GPUYARD_ABOUT(
     Device, {"health", "Health of the GPU; null while unknown."},
     {"health_reasons", "Why the GPU is not healthy, or what is unknown."},
     {"age_ms", "Age of the oldest of the readings that are taken every second, milliseconds."},
+    {"asleep_ms",
+     "How long the kernel has had the idle GPU suspended, milliseconds; null while it is not."},
     {"processes", "Processes on the GPU; at most the 1024 with the most memory."},
     {"missing", "For each reading that is null: its key, and why it is null."},
     {"xid_errors", "Driver errors by Xid, since the daemon started; null without a daemon."},

@@ -65,6 +65,14 @@ bool is_loss(const Missing* why) {
 
 }  // namespace
 
+bool is_left_alone(const DeviceState& device) {
+  return device.runtime_suspend && device.runtime_suspend->left_alone;
+}
+
+std::optional<TimePoint> asleep_since(const DeviceState& device) {
+  return device.runtime_suspend ? device.runtime_suspend->asleep_since : std::nullopt;
+}
+
 const Missing* find_loss(const Sample& sample) {
   const Missing* why = nullptr;
   for (const Reading& reading : sample.readings()) {
@@ -118,6 +126,11 @@ DeviceState device_state(DeviceInfo info, std::optional<Sample> sample, ProbeSet
     }
   }
   return state;
+}
+
+Duration max_step(const Snapshot& snapshot) {
+  constexpr Duration kMaxLateness = std::chrono::seconds(4);
+  return snapshot.interval + kMaxLateness;
 }
 
 bool has_name(const DeviceInfo& info, std::string_view name) {

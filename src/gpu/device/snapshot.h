@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "gpu/device/bottleneck.h"
+#include "gpu/device/catalog.h"
 #include "gpu/device/device.h"
 #include "gpu/device/reading.h"
 #include "gpu/device/xid.h"
@@ -30,6 +31,15 @@ BOOST_DESCRIBE_ENUM(DeviceCondition, responsive, unresponsive, unavailable)
 inline constexpr std::array kVitals = {Metric::temperature_core, Metric::power_draw,
                                        Metric::memory_used};
 
+// Of a GPU that the kernel may suspend while it is idle.
+struct RuntimeSuspend {
+  // It is idle and not read, so that the kernel can suspend it: its readings are old on purpose.
+  bool left_alone = false;
+  std::optional<TimePoint> asleep_since = {};  // while it is suspended
+
+  friend bool operator==(const RuntimeSuspend&, const RuntimeSuspend&) = default;
+};
+
 struct DeviceState {
   DeviceInfo info;
   DeviceCondition condition = DeviceCondition::responsive;
@@ -45,9 +55,15 @@ struct DeviceState {
   std::optional<TimePoint> vitals_at = {};
   // The contradiction between its sources of power, so that none of them is believed; or "".
   std::string contradiction = {};
+  std::optional<RuntimeSuspend> runtime_suspend = {};  // empty: it is never suspended
 
   friend bool operator==(const DeviceState&, const DeviceState&) = default;
 };
+
+// True for an idle GPU that telemetry does not read, so that the kernel can suspend it.
+bool is_left_alone(const DeviceState&);
+// Since when the GPU is suspended; empty while it is not.
+std::optional<TimePoint> asleep_since(const DeviceState&);
 
 // Returns why the GPU is gone, if the driver says so in every reading. Ignores rows that the GPU
 // does not support and rare rows, which prove nothing: a GPU that needs a reset still has a name.
@@ -75,10 +91,15 @@ struct Snapshot {
   TimePoint taken;
   WallTime wall;
   DriverState driver;
-  std::vector<DeviceState> devices;  // by index
+  std::vector<DeviceState> devices;   // by index
+  Duration interval = kFastInterval;  // between two snapshots
 
   friend bool operator==(const Snapshot&, const Snapshot&) = default;
 };
+
+// The longest time between two readings that counts as uninterrupted: what the GPU did within it
+// follows from both.
+Duration max_step(const Snapshot&);
 
 // True if the user may call the GPU by this name: its index ("3"), UUID, or PCI address in either
 // spelling ("0000:01:00.0", NVML's "00000000:01:00.0").

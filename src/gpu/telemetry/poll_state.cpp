@@ -50,12 +50,13 @@ Sample requested_part(const Sample& reply, ProbeSet probes) {
 ProbeSet PollState::next_probes() const {
   if (pending_query_ || !is_readable()) return {};
   if (!urgent_.empty()) return urgent_;
+  if (suspend_.leaves_alone()) return {};
   const ProbeSet fast = intersection(due_, probes_of(Tier::fast));
   return fast.empty() ? first_of(due_) : fast;
 }
 
 void PollState::begin_query(std::uint64_t id, ProbeSet probes, TimePoint now) {
-  pending_query_ = PendingQuery{id, probes, now};
+  pending_query_ = PendingQuery{id, probes, now, suspend_.is_asleep()};
   if (!vitals_at_) vitals_at_ = now;
   urgent_ = urgent_ - probes;
   due_ = due_ - probes;
@@ -92,12 +93,21 @@ void PollState::update_vitals(const Sample& accepted) {
 }
 
 bool PollState::is_unresponsive(TimePoint now) const {
-  return pending_query_ && now - pending_query_->sent_at >= kUnresponsiveTimeout;
+  if (!pending_query_) return false;
+  const Duration timeout = pending_query_->wakes ? kWakeTimeout : kUnresponsiveTimeout;
+  return now - pending_query_->sent_at >= timeout;
+}
+
+void PollState::update_suspend(std::optional<Duration> suspend_delay, bool suspended, bool needed,
+                               TimePoint now) {
+  const bool idle = suspend_delay && !loss_ && is_readable() && has_no_work(sample_);
+  suspend_.update({suspend_delay, suspended, needed, idle}, now);
 }
 
 DeviceState PollState::state(TimePoint now, Sample shown) const {
   DeviceState state{info_, DeviceCondition::responsive, "", std::move(shown), 0};
   state.vitals_at = vitals_at_;
+  state.runtime_suspend = suspend_.state();
   const auto& gone = info_.fault ? info_.fault : loss_;
   if (is_unresponsive(now)) {
     state.condition = DeviceCondition::unresponsive;

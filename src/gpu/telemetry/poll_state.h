@@ -9,11 +9,14 @@
 #include "base/clock.h"
 #include "gpu/device/device.h"
 #include "gpu/device/snapshot.h"
+#include "gpu/telemetry/idle_suspend.h"
 
 namespace gpuyard::telemetry {
 
 // A GPU is unresponsive once its reply is overdue by this time, until it replies.
 inline constexpr Duration kUnresponsiveTimeout = std::chrono::seconds(1);
+// The same for a GPU that was suspended when it was queried.
+inline constexpr Duration kWakeTimeout = std::chrono::seconds(10);
 
 class PollState {
  public:
@@ -22,6 +25,12 @@ class PollState {
   const DeviceInfo& info() const { return info_; }
   const Sample& sample() const { return sample_; }
   bool is_readable() const { return !info_.fault; }
+
+  // Takes what the kernel says of the GPU, and whether it is needed. A GPU that is left alone is
+  // only queried for urgent probes.
+  void update_suspend(std::optional<Duration> suspend_delay, bool suspended, bool needed,
+                      TimePoint now);
+  bool is_left_alone() const { return suspend_.leaves_alone(); }
 
   // Adds the probes of a tick to those already due.
   void make_due(ProbeSet probes) { due_ = due_ | probes; }
@@ -56,6 +65,7 @@ class PollState {
     std::uint64_t id;
     ProbeSet probes;
     TimePoint sent_at;
+    bool wakes = false;
   };
 
   DeviceInfo info_;
@@ -65,6 +75,7 @@ class PollState {
   std::optional<PendingQuery> pending_query_;
   std::optional<Missing> loss_;  // set if the last reply said so in every row
   std::optional<TimePoint> vitals_at_;
+  IdleSuspend suspend_;
 };
 
 }  // namespace gpuyard::telemetry

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "gpu/device/catalog.h"
 #include "gpu/device/error.h"
 #include "gpu/device/xid.h"
 
@@ -14,9 +13,6 @@ namespace gpuyard::telemetry {
 namespace {
 
 const Missing kOverdue{MissingReason::timed_out, ""};
-
-constexpr auto kSlowTicks = static_cast<std::uint64_t>(kSlowInterval / kFastInterval);
-constexpr auto kRareTicks = static_cast<std::uint64_t>(kRareInterval / kFastInterval);
 
 const Reading* fresh_reading(const Sample& sample, Metric metric, TimePoint since) {
   const Reading* reading = sample.find(metric);
@@ -160,10 +156,36 @@ void Telemetry::on_duplicate_event(const DeviceEvent& event) {
   if (event.xid == kXidContained && event.pid) health_.identify_contained(event.device, *event.pid);
 }
 
+bool Telemetry::is_due(Duration period) const {
+  const auto ticks = static_cast<std::uint64_t>(std::max<std::int64_t>(period / interval_, 1));
+  return ticks_ % ticks == 0;
+}
+
+void Telemetry::update_suspends() {
+  if (!runtime_power_) return;
+  const bool renew = is_due(kRareInterval);
+  if (renew) suspend_delays_.clear();
+  for (PollState& poll_state : poll_states_) {
+    const DeviceInfo& info = poll_state.info();
+    if (renew) {
+      const auto delay = runtime_power_->suspend_delay(info.pci_address);
+      if (delay) suspend_delays_.emplace(info.id, *delay);
+    }
+    const auto delay = suspend_delays_.find(info.id);
+    if (delay == suspend_delays_.end()) {
+      poll_state.update_suspend(std::nullopt, false, true, loop_.now());
+    } else {
+      poll_state.update_suspend(delay->second, runtime_power_->is_suspended(info.pci_address),
+                                is_needed_(info.id), loop_.now());
+    }
+  }
+}
+
 void Telemetry::tick() {
   ProbeSet due = probes_of(Tier::fast);
-  if (ticks_ % kSlowTicks == 0) due = due | probes_of(Tier::slow);
-  if (ticks_ % kRareTicks == 0) due = due | probes_of(Tier::rare);
+  if (is_due(kSlowInterval)) due = due | probes_of(Tier::slow);
+  if (is_due(kRareInterval)) due = due | probes_of(Tier::rare);
+  update_suspends();
   ++ticks_;
   for (PollState& poll_state : poll_states_) {
     if (poll_state.is_unresponsive(loop_.now())) errors_.record(poll_state.info(), kOverdue);
@@ -171,7 +193,7 @@ void Telemetry::tick() {
     send_next_query(poll_state);
   }
   publish_timer_ = loop_.call_after(kPublishTimeout, [this] { publish(); });
-  tick_timer_ = loop_.call_after(kFastInterval, [this] { tick(); });
+  tick_timer_ = loop_.call_after(interval_, [this] { tick(); });
   publish_if_complete();
 }
 
@@ -271,6 +293,7 @@ Snapshot Telemetry::begin_snapshot() const {
   snapshot.taken = loop_.now();
   snapshot.wall = loop_.wall();
   snapshot.driver = driver_;
+  snapshot.interval = interval_;
   snapshot.devices.reserve(poll_states_.size());
   return snapshot;
 }

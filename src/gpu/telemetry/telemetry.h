@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "base/loop.h"
 #include "gpu/device/backend.h"
+#include "gpu/device/catalog.h"
 #include "gpu/device/event.h"
 #include "gpu/device/health.h"
 #include "gpu/device/health_tracker.h"
@@ -19,6 +21,7 @@
 #include "gpu/telemetry/power_sampler.h"
 #include "gpu/telemetry/query_errors.h"
 #include "gpu/telemetry/roster.h"
+#include "gpu/telemetry/runtime_power.h"
 
 namespace gpuyard::telemetry {
 
@@ -94,6 +97,18 @@ class Telemetry {
     listener_ = std::move(listener);
   }
 
+  // The time between two ticks; kFastInterval by default. Slower tiers are read with the tick that
+  // is due next.
+  void set_interval(Duration interval) { interval_ = interval; }
+
+  // Lets ticks leave idle GPUs alone that the kernel may suspend. `is_needed` returns whether a GPU
+  // is read all the same.
+  void set_runtime_power(std::unique_ptr<RuntimePowerSource> source,
+                         std::function<bool(const DeviceId&)> is_needed) {
+    runtime_power_ = std::move(source);
+    is_needed_ = std::move(is_needed);
+  }
+
   // Messages from the driver's side.
   void on_inventory(const Inventory&);
   void on_no_driver(const Error&);
@@ -107,6 +122,8 @@ class Telemetry {
  private:
   void list_devices();
   void tick();
+  bool is_due(Duration period) const;
+  void update_suspends();
   void publish();
   void publish_if_complete();
   void send_next_query(PollState&);
@@ -132,6 +149,10 @@ class Telemetry {
   XidCounter xids_;
   std::uint64_t next_id_ = 1;
   std::uint64_t ticks_ = 0;
+  Duration interval_ = kFastInterval;
+  std::unique_ptr<RuntimePowerSource> runtime_power_;  // null: no GPU is left alone
+  std::function<bool(const DeviceId&)> is_needed_;
+  std::map<DeviceId, Duration> suspend_delays_;  // of the GPUs that the kernel may suspend
   SnapshotPtr latest_;
   std::function<void(Snapshot&)> annotator_ = [](Snapshot&) {};
   std::function<void(const SnapshotPtr&)> listener_ = [](const SnapshotPtr&) {};

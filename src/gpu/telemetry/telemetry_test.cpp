@@ -1,6 +1,7 @@
 #include "gpu/telemetry/telemetry.h"
 
 #include <algorithm>
+#include <memory>
 
 #include <gtest/gtest.h>
 
@@ -331,6 +332,129 @@ TEST_F(TelemetryTest, ReturnedGpuIsHealthyUnderNewIndex) {
   ASSERT_EQ(latest().devices.size(), 2U);
   EXPECT_EQ(latest().devices[1].info.uuid, "GPU-0");
   EXPECT_EQ(latest().devices[1].health.verdict, Health::healthy);
+}
+
+// The kernel of a laptop: a GPU that is not queried for the delay is suspended, and a query wakes
+// it.
+class LaptopTest : public TelemetryTest {
+ protected:
+  class Kernel final : public RuntimePowerSource {
+   public:
+    explicit Kernel(LaptopTest& test) : test_(test) {}
+    std::optional<Duration> suspend_delay(const std::string&) override { return kDelay; }
+    bool is_suspended(const std::string&) override {
+      return test_.loop_.now() - test_.queried_at_ >= kDelay;
+    }
+
+   private:
+    LaptopTest& test_;
+  };
+
+  bool read(const ReadRequest& request) override {
+    queried_at_ = loop_.now();
+    ++queries_;
+    return TelemetryTest::read(request);
+  }
+  void SetUp() override {
+    value_ = 0;  // also the utilisation
+    processes_.set(ProcessList{loop_.now(), std::vector<GpuProcess>{}});
+    telemetry_.set_runtime_power(std::make_unique<Kernel>(*this),
+                                 [this](const DeviceId&) { return needed_; });
+    start(1);
+  }
+  bool is_asleep() const { return asleep_since(latest().devices[0]).has_value(); }
+
+  static constexpr Duration kDelay = std::chrono::seconds(3);
+  TimePoint queried_at_{};
+  int queries_ = 0;
+  bool needed_ = false;
+};
+
+TEST_F(LaptopTest, IdleGpuFallsAsleepAndStays) {
+  pass(std::chrono::seconds(15));
+  ASSERT_TRUE(is_asleep());
+  const int before = queries_;
+  pass(std::chrono::minutes(10));
+  EXPECT_TRUE(is_asleep());
+  EXPECT_EQ(queries_, before);
+}
+
+TEST_F(LaptopTest, SnapshotsOfSleepingGpuComeWithoutDelay) {
+  pass(std::chrono::seconds(15));
+  const auto before = latest().generation;
+  pass(std::chrono::seconds(10));
+  EXPECT_EQ(latest().generation, before + 10);
+  EXPECT_EQ(latest().devices[0].condition, DeviceCondition::responsive);
+  EXPECT_EQ(*latest().devices[0].sample.number(Metric::utilization_gpu), 0) << "its last reading";
+}
+
+TEST_F(LaptopTest, GpuThatComputesIsReadEverySecond) {
+  value_ = 42;
+  pass(std::chrono::seconds(60));
+  EXPECT_FALSE(is_asleep());
+  EXPECT_GE(queries_, 60);
+}
+
+TEST_F(LaptopTest, LeasedGpuIsWokenAndReadWithinAnInterval) {
+  pass(std::chrono::seconds(15));
+  ASSERT_TRUE(is_asleep());
+  const int before = queries_;
+  needed_ = true;
+  pass(kFastInterval);
+  EXPECT_GT(queries_, before);
+  pass(kFastInterval);
+  EXPECT_FALSE(is_asleep());
+}
+
+TEST_F(LaptopTest, GpuWokenByAnotherProgramIsReadWithinAnInterval) {
+  pass(std::chrono::seconds(15));
+  ASSERT_TRUE(is_asleep());
+  const int before = queries_;
+  queried_at_ = loop_.now();
+  value_ = 42;
+  pass(kFastInterval);
+  EXPECT_GT(queries_, before);
+  EXPECT_EQ(*latest().devices[0].sample.number(Metric::utilization_gpu), 42);
+  EXPECT_FALSE(is_asleep());
+}
+
+TEST_F(LaptopTest, FreshReadWakesTheGpu) {
+  pass(std::chrono::seconds(15));
+  ASSERT_TRUE(is_asleep());
+  bool done = false;
+  telemetry_.read_fresh({Probe::power}, [&](const SnapshotPtr& read) {
+    done = true;
+    EXPECT_NE(read->devices[0].sample.number(Metric::power_draw), nullptr);
+  });
+  pass(milliseconds(20));
+  EXPECT_TRUE(done);
+}
+
+TEST_F(LaptopTest, GpuThatTakesSecondsToWakeIsNotUnresponsive) {
+  pass(std::chrono::seconds(15));
+  ASSERT_TRUE(is_asleep());
+  stuck_ = "GPU-0";
+  telemetry_.read_fresh({Probe::power}, [](const SnapshotPtr&) {});
+  pass(kWakeTimeout - kFastInterval);
+  EXPECT_EQ(latest().devices[0].condition, DeviceCondition::responsive);
+  pass(2 * kFastInterval);
+  EXPECT_EQ(latest().devices[0].condition, DeviceCondition::unresponsive);
+}
+
+TEST_F(LaptopTest, LostGpuIsNotLeftAlone) {
+  lost_ = "GPU-0";
+  pass(std::chrono::seconds(30));
+  EXPECT_FALSE(is_asleep());
+  EXPECT_TRUE(is_lost(latest().devices[0]));
+}
+
+TEST_F(TelemetryTest, IntervalSetsTheTimeBetweenSnapshots) {
+  telemetry_.set_interval(std::chrono::seconds(10));
+  start(1);
+  const auto before = latest().generation;
+  pass(std::chrono::seconds(60));
+  EXPECT_EQ(latest().generation, before + 6);
+  EXPECT_EQ(max_step(latest()), std::chrono::seconds(14));
 }
 
 }  // namespace

@@ -1,0 +1,48 @@
+// Decides when telemetry leaves an idle GPU alone, because a GPU that is read every second is never
+// suspended. Pure state: the caller gives the time and what is known of the GPU.
+//
+//   read -- idle for kIdleBeforePause --> left alone -- the kernel suspends it --> asleep
+//    ^  ^                                  |                                         |
+//    |  +-- one read after the pause ------+                                         |
+//    +-- it is needed, or something else has woken it -------------------------------+
+#pragma once
+
+#include <optional>
+
+#include "base/clock.h"
+#include "gpu/device/snapshot.h"
+
+namespace gpuyard::telemetry {
+
+// True if the readings show that nothing computes on the GPU. A GPU whose use is unknown is not
+// idle.
+bool has_no_work(const Sample&);
+
+class IdleSuspend {
+ public:
+  struct Facts {
+    std::optional<Duration> suspend_delay;  // nothing: the kernel does not suspend it
+    bool suspended = false;
+    bool needed = false;  // leased, or an alert about it is firing
+    bool idle = false;    // by its newest readings
+  };
+
+  void update(const Facts&, TimePoint now);
+
+  bool leaves_alone() const { return state_ && state_->left_alone; }
+  bool is_asleep() const { return state_ && state_->asleep_since; }
+  const std::optional<RuntimeSuspend>& state() const { return state_; }
+
+  // An idle GPU is read for this long before it is left alone.
+  static constexpr Duration kIdleBeforePause = std::chrono::seconds(5);
+  // A GPU is left alone for the kernel's delay and this time. It is then read once, because
+  // something may have begun to use it.
+  static constexpr Duration kPauseMargin = std::chrono::seconds(5);
+
+ private:
+  std::optional<RuntimeSuspend> state_;
+  std::optional<TimePoint> idle_since_;
+  std::optional<TimePoint> paused_until_;
+};
+
+}  // namespace gpuyard::telemetry
