@@ -43,7 +43,7 @@ void SinkQueue::enqueue(Notification notification) {
 
 void SinkQueue::write_to_log(const Notification& notification) {
   log_notification(notification);
-  ++delivered_;
+  ++counted_.delivered_total;
   notify_delivered(notification.id);
 }
 
@@ -127,7 +127,7 @@ void SinkQueue::expire_old() {
   while (!entries_.empty() && oldest_expires() <= loop_.now() && !is_under_way(entries_.front())) {
     dead_letter(entries_.begin(),
                 fmt::format("dropped after {} hours: {}", kHours,
-                            last_error_.value_or("it was still waiting in the queue")));
+                            counted_.last_error.value_or("it was still waiting in the queue")));
   }
 }
 
@@ -143,7 +143,7 @@ bool SinkQueue::start_repetition() {
 
 void SinkQueue::start(Entry& entry) {
   rate_.acquire(loop_.now());
-  if (entry.tries++ > 0) ++retries_;
+  if (entry.tries++ > 0) ++counted_.retries_total;
   send(entry.number, {entry.notification});
 }
 
@@ -181,26 +181,26 @@ void SinkQueue::on_done(std::uint64_t number, const SendResult& result) {
 }
 
 void SinkQueue::on_delivered(const Entries::iterator& entry) {
-  ++delivered_;
+  ++counted_.delivered_total;
   notify_delivered(entry->notification.id);
   entries_.erase(entry);
 }
 
 void SinkQueue::record_success() {
-  if (failing_since_)
+  if (counted_.failing_since)
     log::info("Sink {} ({}) accepts notifications again", config_.name, config_.destination());
   if (failures_ >= kDownThreshold) {
     for (Entry& entry : entries_) entry.retry_at = loop_.now();
   }
   failures_ = 0;
-  failing_since_.reset();
+  counted_.failing_since.reset();
   resumes_at_ = loop_.now();
 }
 
 void SinkQueue::record_failure(const SendResult& result) {
-  last_error_ = result.reason;
-  if (!failing_since_) {
-    failing_since_ = loop_.wall();
+  counted_.last_error = result.reason;
+  if (!counted_.failing_since) {
+    counted_.failing_since = loop_.wall();
     log::warning("Sink {} ({}) fails: {}", config_.name, config_.destination(), result.reason);
   }
   if (result.kind != SendResult::Kind::retry) return;
@@ -229,16 +229,15 @@ void SinkQueue::notify_dead_letter(const std::string& id, const std::string& why
 }
 
 SinkStats SinkQueue::stats() const {
-  return {.name = config_.name,
-          .kind = config_.kind,
-          .destination = config_.destination(),
-          .queued = entries_.size(),
-          .delivered_total = delivered_,
-          .retries_total = retries_,
-          .dead_letters_total = dead_letters_.total(),
-          .failing_since = failing_since_,
-          .last_error = config_.unusable_reason.empty() ? last_error_ : config_.unusable_reason,
-          .closed = !config_.unusable_reason.empty()};
+  SinkStats stats = counted_;
+  stats.name = config_.name;
+  stats.kind = config_.kind;
+  stats.destination = config_.destination();
+  stats.queued = entries_.size();
+  stats.dead_letters_total = dead_letters_.total();
+  stats.closed = !config_.unusable_reason.empty();
+  if (stats.closed) stats.last_error = config_.unusable_reason;
+  return stats;
 }
 
 }  // namespace gpuyard::notify

@@ -119,10 +119,7 @@ class SinkQueue {
 
   unsigned failures_ = 0;   // in a row
   TimePoint resumes_at_{};  // no notification goes before
-  std::optional<WallTime> failing_since_;
-  std::optional<std::string> last_error_;
-  std::uint64_t delivered_ = 0;
-  std::uint64_t retries_ = 0;
+  SinkStats counted_;       // what stats() does not read elsewhere
   DeadLetterLog dead_letters_;
 
   Subscription timer_;
