@@ -48,7 +48,7 @@ void DriverHostClient::start() {
   started_at_ = last_reply_at_ = loop_.now();
   pending_reads_ = 0;
   readable_ = loop_.watch(process_.socket.get(), [this] { on_readable(); });
-  hello_timer_ = loop_.call_after(kHelloTimeout, [this] {
+  watchdog_ = loop_.call_after(kHelloTimeout, [this] {
     abandon_host(
         fmt::format("the driver did not initialise within {} s",
                     std::chrono::duration_cast<std::chrono::seconds>(kHelloTimeout).count()));
@@ -109,7 +109,7 @@ void DriverHostClient::check_silence() {
     pending_reads_ = 1;
     static_cast<void>(send_record(process_.socket.get(), SetterRecord(), Wait::no).ok());
   }
-  silence_timer_ = loop_.call_after(kSilenceTimeout / 6, [this] { check_silence(); });
+  watchdog_ = loop_.call_after(kSilenceTimeout / 6, [this] { check_silence(); });
 }
 
 void DriverHostClient::on_readable() {
@@ -147,7 +147,6 @@ bool DriverHostClient::take_indexes(const Inventory& inventory) {
 }
 
 void DriverHostClient::handle(const Hello& hello) {
-  hello_timer_.reset();
   if (kind_.is_setter && hello.version != kind_.version) {
     return abandon_host(fmt::format("the {} is of version {}, and this daemon is of version {}",
                                     kind_.name, hello.version, kind_.version));
@@ -174,8 +173,7 @@ void DriverHostClient::abandon_host(const std::string& why) {
 }
 
 void DriverHostClient::end_process() {
-  hello_timer_.reset();
-  silence_timer_.reset();
+  watchdog_.reset();
   readable_.reset();
   process_.socket.reset();
   change_sockets_.clear();

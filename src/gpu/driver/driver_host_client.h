@@ -126,8 +126,7 @@ class DriverHostClient {
   std::function<void(Result<void>)> on_paused_;  // called when a paused host has ended
   std::list<DepartingHost> departing_;
   Subscription readable_;
-  Subscription hello_timer_;
-  Subscription silence_timer_;
+  Subscription watchdog_;  // ends a host that sends no Hello, or later no reply
   Subscription restart_timer_;
   TimePoint restart_at_;
   Subscription end_timer_;
