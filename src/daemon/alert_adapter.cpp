@@ -1,9 +1,6 @@
 #include "daemon/alert_adapter.h"
 
-#include <sys/statvfs.h>
-
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "base/clock.h"
@@ -23,13 +20,6 @@ namespace {
 std::string own_name() {
   std::string name = host_name();
   return name.empty() ? "localhost" : name;
-}
-
-// Returns nothing if it cannot be read.
-std::optional<double> free_percent(const std::string& directory) {
-  struct statvfs disk{};
-  if (::statvfs(directory.c_str(), &disk) != 0 || disk.f_blocks == 0) return std::nullopt;
-  return 100.0 * static_cast<double>(disk.f_bavail) / static_cast<double>(disk.f_blocks);
 }
 
 // Adds the processes that can be seen, of which a message names the first ones.
@@ -56,7 +46,6 @@ AlertAdapter::AlertAdapter(Loop& loop, Worker& query_worker, store::StateStore& 
       query_worker_(query_worker),
       state_(state),
       leases_(leases),
-      directory_(std::move(state_directory)),
       host_(own_name()),
       config_(std::move(file)),
       db_(state),
@@ -68,6 +57,7 @@ AlertAdapter::AlertAdapter(Loop& loop, Worker& query_worker, store::StateStore& 
              on_delivery(id, why);
            }}),
       sink_tester_(loop, dispatcher_),
+      node_(loop, query_worker, std::move(state_directory)),
       caps_(loop, control, service_) {
   if (auto done = dispatcher_.replace(config_.sinks); !done) log::error("{}", done.error().text());
   for (const notify::SinkConfig& sink : config_.sinks) {
@@ -77,7 +67,7 @@ AlertAdapter::AlertAdapter(Loop& loop, Worker& query_worker, store::StateStore& 
 }
 
 void AlertAdapter::start() {
-  poll_disk();
+  node_.start();
   poll_closed_sinks();
   service_.start();
 }
@@ -167,7 +157,8 @@ void AlertAdapter::on_snapshot(const Snapshot& snapshot) {
   auto leases = lease_facts(snapshot);
   add_plugin_facts(snapshot, leases);
   andon::Facts facts = facts_.collect(snapshot, leases, loop_.now());
-  read_node_signals(facts.node);
+  facts.node[andon::Signal::journal_down] = state_.is_failing() || service_.storage_error() ? 1 : 0;
+  node_.read(dispatcher_.stats(), facts.node);
   service_.tick(facts);
   evaluation_time_.add(BootClock::now() - began);
   caps_.update(snapshot);
@@ -202,66 +193,16 @@ void AlertAdapter::add_plugin_facts(const Snapshot& snapshot,
                                     std::map<DeviceId, andon::LeaseFacts>& facts) const {
   // Until the stored alerts and cordons are read, a GPU that they withhold would pass for healthy.
   const bool is_loaded = service_.is_loaded() && leases_.has_loaded();
-  if (access_.plugin_report == nullptr || !is_loaded) return;
+  const andon::PluginReport* const report = node_.access().plugin_report;
+  if (report == nullptr || !is_loaded) return;
   for (const DeviceState& device : snapshot.devices) {
     const DeviceId& id = device.info.id;
-    const auto hides = access_.plugin_report->hides(device.info.uuid, loop_.now());
+    const auto hides = report->hides(device.info.uuid, loop_.now());
     if (!hides) continue;
     andon::LeaseFacts& gpu = facts[id];
     gpu.plugin_hides = hides;
     gpu.withheld = service_.quarantine(id) || leases_.gpus().cordon_of(id);
   }
-}
-
-void AlertAdapter::read_node_signals(andon::Signals& node) {
-  node[andon::Signal::journal_down] = state_.is_failing() || service_.storage_error() ? 1 : 0;
-  node[andon::Signal::disk_free] = disk_free_percent_;
-  double longest = 0;
-  std::map<std::string, TimePoint> failing;
-  for (const notify::SinkStats& one : dispatcher_.stats()) {
-    // The sink's own log has the refused messages.
-    if (!one.closed && (!one.failing_since || one.queued == 0)) continue;
-    const auto since = failing_since_.try_emplace(one.name, loop_.now()).first->second;
-    failing.emplace(one.name, since);
-    longest = std::max(longest, std::chrono::duration<double>(loop_.now() - since).count());
-  }
-  failing_since_ = std::move(failing);
-  node[andon::Signal::sink_failing] = longest;
-  if (access_.slurm_error != nullptr) {
-    node[andon::Signal::slurm_trouble] = access_.slurm_error->empty() ? 0 : 1;
-  }
-  read_access_signals(node);
-}
-
-void AlertAdapter::read_access_signals(andon::Signals& node) const {
-  const WallTime now = loop_.wall();
-  const auto days_until = [now](WallTime end) {
-    using Days = std::chrono::duration<double, std::chrono::days::period>;
-    return std::max(std::ceil(Days(end - now).count()), 0.0);
-  };
-  const metrics::TlsMetrics* const tls = access_.tls;
-  if (tls != nullptr) {
-    if (tls->expires_at) {
-      node[andon::Signal::certificate_days] =
-          days_until(WallTime(std::chrono::seconds(*tls->expires_at)));
-    }
-    node[andon::Signal::certificate_refused] = tls->reload_error.empty() ? 0 : 1;
-  }
-  if (access_.closed_listeners != nullptr) {
-    node[andon::Signal::listeners_closed] = static_cast<double>(access_.closed_listeners->size());
-  }
-  constexpr Duration kLongLived = std::chrono::weeks(4);
-  constexpr double kNoneEnds = 36'500;
-  if (access_.tokens == nullptr) return;
-  const auto end = access_.tokens->next_expiry(kLongLived);
-  node[andon::Signal::token_days] = end ? days_until(*end) : kNoneEnds;
-}
-
-void AlertAdapter::poll_disk() {
-  disk_timer_ = loop_.call_after(kDiskPollInterval, [this] { poll_disk(); });
-  run_on_worker(
-      query_worker_, [directory = directory_] { return free_percent(directory); },
-      lifetime_.guard([this](std::optional<double> percent) { disk_free_percent_ = percent; }));
 }
 
 notify::Notification AlertAdapter::notification_of(const andon::Alert& alert,
