@@ -37,7 +37,7 @@ Scheduler node(std::int64_t gpus, bool linked) {
 GpuRequest all_of(const Scheduler& scheduler, unsigned count = 1) {
   GpuRequest request;
   request.count = count;
-  request.eligible = scheduler.known_gpus();
+  request.eligible = scheduler.allocations().known();
   return request;
 }
 
@@ -82,7 +82,7 @@ void queue(benchmark::State& state) {
   for (std::int64_t i = 0; i < state.range(0) + 8; ++i) scheduler.claim(request, {}, effects);
   Ticket last = effects.granted.back();
   for (auto _ : state) {
-    Effects now = scheduler.release(scheduler.live_claims().begin()->first, {});
+    Effects now = scheduler.release(scheduler.allocations().claims().begin()->first, {});
     scheduler.claim(request, {}, now);
     if (now.granted.size() != 1 || now.granted[0] != ++last) std::abort();
   }

@@ -238,7 +238,8 @@ RC_GTEST_PROP(Backfill, DisjointClaimIsGrantedAtOnce, (unsigned seed)) {
     GpuSet others;
     for (const auto& [ticket, claim] : fixture.scheduler.waiting_claims())
       others |= claim.request.eligible;
-    const bool free = !fixture.scheduler.holder(first) && !fixture.scheduler.holder(second);
+    const bool free = !fixture.scheduler.allocations().holder(first) &&
+                      !fixture.scheduler.allocations().holder(second);
     const Ticket ticket = fixture.claim(request);
     if (free && (request.eligible & others).none()) RC_ASSERT(fixture.held(ticket));
   }

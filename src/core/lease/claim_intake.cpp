@@ -107,7 +107,8 @@ Result<Offer> ClaimIntake::offer(std::uint32_t uid, const LeaseSpec& spec) const
   Offer offer{gpus_.ids_of(any)};
   if (const GpuSet available = request.count == 1 ? any : scheduler_.available_gpus(request);
       available.any()) {
-    offer.chosen = gpus_.ids_of(choose_placement(scheduler_.gpus(), available, request.count));
+    offer.chosen =
+        gpus_.ids_of(choose_placement(scheduler_.allocations().gpus(), available, request.count));
   } else if (const auto possible = scheduler_.check_satisfiable(request); !possible) {
     offer.reason = possible.error().text();
   } else if (quotas_.exceeds_gpu_limit(scheduler_, uid, request.count)) {

@@ -37,7 +37,7 @@ void ExternalJobs::stop_observing(const LeaseStore::OnDone& on_done) {
                                      "lease.mode = \"observe\"",
                                      words_of(*gpus_.allocator()).name)});
   }
-  for (const auto& [ticket, claim] : scheduler_.live_claims()) {
+  for (const auto& [ticket, claim] : scheduler_.allocations().claims()) {
     const Lease& lease = *live_.find(ticket);
     if (lease.spec.binding != Binding::job) continue;
     const AllocatorWords words = words_of(allocator_of(lease));
@@ -97,7 +97,7 @@ void ExternalJobs::begin(const Caller& caller, const ExternalJob& job, const OnL
     return refuse(loop_, {Errc::invalid, fmt::format("a {} without a GPU has no lease", words.job)},
                   on_lease);
   std::vector<std::string> superseded;  // whose end was not reported
-  for (const auto& [ticket, claim] : scheduler_.live_claims()) {
+  for (const auto& [ticket, claim] : scheduler_.allocations().claims()) {
     const Lease& lease = *live_.find(ticket);
     const bool same = job_of(lease) == job.name;
     if (!same && (claim.gpus & wanted).none()) continue;

@@ -47,7 +47,7 @@ void GpuPool::update_gpus(const std::vector<PoolGpu>& all, TimePoint now) {
   std::erase_if(hidden_work_, [&](const auto& one) { return present.count(one.first) == 0; });
   std::erase_if(overrides_, [&](const auto& one) { return present.count(one.first) == 0; });
   std::erase_if(slots_, [&](const auto& one) {
-    if (present.count(one.first) > 0 || scheduler_.holder(one.second)) return false;
+    if (present.count(one.first) > 0 || scheduler_.allocations().holder(one.second)) return false;
     scheduler_.remove(one.second);
     return true;
   });
@@ -131,7 +131,7 @@ bool GpuPool::is_lost(const DeviceId& id) const {
 
 bool GpuPool::is_leased(const DeviceId& gpu) const {
   const auto slot = slots_.find(gpu);
-  return slot != slots_.end() && scheduler_.holder(slot->second).has_value();
+  return slot != slots_.end() && scheduler_.allocations().holder(slot->second).has_value();
 }
 
 std::optional<std::int64_t> GpuPool::idle_bytes(const DeviceId& gpu) const {
@@ -242,7 +242,7 @@ void GpuPool::update_used_bytes(const DeviceId& id, std::int64_t used_bytes) {
 std::optional<std::int64_t> GpuPool::hidden_bytes(const DeviceId& id) const {
   const auto gpu = gpus_.find(id);
   const auto slot = slots_.find(id);
-  if (gpu == gpus_.end() || slot == slots_.end() || scheduler_.holder(slot->second))
+  if (gpu == gpus_.end() || slot == slots_.end() || scheduler_.allocations().holder(slot->second))
     return std::nullopt;
   if (!gpu->second.total_bytes || !gpu->second.free_bytes) return std::nullopt;
   const std::int64_t used =

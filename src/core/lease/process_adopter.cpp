@@ -82,7 +82,8 @@ ProcessAdopter::ProcessTree ProcessAdopter::tree_of(const PendingAdoption& adopt
   ProcessTree tree;
   for (const auto& [gpu, list] : observation.processes_by_gpu) {
     const auto slot = gpus_.slots().find(gpu);
-    if (!list || slot == gpus_.slots().end() || scheduler_.holder(slot->second)) continue;
+    if (!list || slot == gpus_.slots().end() || scheduler_.allocations().holder(slot->second))
+      continue;
     for (const ObservedProcess& one : *list) {
       if (one.attribution != ObservedProcess::Attribution::outsider) continue;
       const bool is_root = one.pid == root.pid && (!one.started || *one.started == root.started);

@@ -53,7 +53,7 @@ bool QuotaTracker::exceeds_gpu_limit(const Scheduler& scheduler, std::uint32_t u
   const unsigned max_gpus = policy_.fairness.max_gpus_per_owner;
   if (max_gpus == 0) return false;
   std::size_t held = more;
-  for (const auto& [ticket, claim] : scheduler.live_claims()) {
+  for (const auto& [ticket, claim] : scheduler.allocations().claims()) {
     if (claim.request.owner == quota_owner(uid)) held += claim.gpus.count();
   }
   return held > max_gpus;

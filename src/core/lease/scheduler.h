@@ -3,12 +3,11 @@
 // of it is a whole state.
 #pragma once
 
-#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include <boost/describe.hpp>
@@ -16,68 +15,9 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/result.h"
+#include "core/lease/gpu_allocations.h"
 
 namespace gpuyard::lease {
-
-inline constexpr std::size_t kMaxGpus = 256;
-
-using Slot = std::size_t;              // of a GPU, as long as the scheduler knows it
-using GpuSet = std::bitset<kMaxGpus>;  // of slots
-using Ticket = std::uint64_t;          // the order of arrival; names a claim while it lives
-using Fence = std::uint64_t;           // the order of grants; never used twice
-
-// Returns `from + by`, or the end of time where that would overflow.
-inline TimePoint saturating_add(TimePoint from, Duration by) {
-  return by > TimePoint::max() - from ? TimePoint::max() : from + by;
-}
-
-// The known availability of a GPU now.
-struct GpuAvailability {
-  bool in_service = true;                  // if not, it is withheld: cordoned, lost, ...
-  bool in_unleased_use = false;            // used outside any lease
-  std::optional<std::int64_t> free_bytes;  // empty: not known, which is never enough
-  std::optional<std::int64_t> temperature_c;
-
-  friend bool operator==(const GpuAvailability&, const GpuAvailability&) = default;
-};
-
-struct Gpu {
-  std::string key;                      // breaks ties, by its order
-  std::optional<unsigned> clique = {};  // a set of GPUs that are all linked with each other
-  std::optional<unsigned> numa_node = {};
-  GpuAvailability availability = {};
-  bool known = true;  // if not, the slot is free
-
-  friend bool operator==(const Gpu&, const Gpu&) = default;
-};
-
-// The request of a claim to the scheduler.
-struct GpuRequest {
-  std::uint32_t owner = 0;  // a user
-  unsigned count = 1;
-  GpuSet eligible;                             // GPUs that it could ever use
-  std::int64_t min_free_bytes = 0;             // on each
-  std::optional<Duration> max_hold_time = {};  // how long it says to hold its GPUs at most
-
-  friend bool operator==(const GpuRequest&, const GpuRequest&) = default;
-};
-
-struct Claim {
-  enum class Stage : std::uint8_t { waiting, held, draining };
-  Ticket ticket = 0;
-  GpuRequest request;
-  Stage stage = Stage::waiting;
-  GpuSet gpus = {};
-  Fence fence = 0;
-  TimePoint granted_at = {};
-  unsigned overtakes = 0;  // later claims that overtook it by (c), up to kMaxOvertakes
-  bool overdue = false;    // held longer than its owner said
-  bool late = false;       // drains, and was expected to have ended by now
-
-  // Returns when the claim ends at the latest, if its owner keeps to what was said.
-  std::optional<TimePoint> expected_end() const;
-  friend bool operator==(const Claim&, const Claim&) = default;
-};
 
 struct Fairness {
   // No claim overtakes an earlier one that could use the same GPUs.
@@ -145,15 +85,18 @@ class Scheduler {
   static constexpr std::size_t kMaxHeads = limits::kMaxHeads;
   static constexpr std::size_t kMaxHeadsPerOwner = limits::kMaxHeadsPerOwner;
 
-  explicit Scheduler(Fairness fairness = {}) : fairness_(fairness) {}
+  explicit Scheduler(Fairness fairness = {})
+      : fairness_(fairness), allocations_(fairness.max_gpus_per_owner) {}
 
   // Adds a GPU. Errc::busy: no slot is left.
-  Result<Slot> add(Gpu);
+  Result<Slot> add(Gpu gpu) { return allocations_.add(std::move(gpu)); }
   // Removes a GPU that no claim holds. Claims that could use it wait for others. The
   // effects on other claims follow at the next event, as it does after try_claim(), adopt() and
   // set_eligible().
   void remove(Slot);
-  void set_topology(Slot, std::optional<unsigned> clique, std::optional<unsigned> numa_node);
+  void set_topology(Slot slot, std::optional<unsigned> clique, std::optional<unsigned> numa_node) {
+    allocations_.set_topology(slot, clique, numa_node);
+  }
   Effects set_availability(Slot, GpuAvailability, TimePoint now);
 
   // Grants nothing until open(), while the scheduler is restored.
@@ -190,12 +133,8 @@ class Scheduler {
   std::optional<TimePoint> next_due() const;
 
   const std::map<Ticket, Claim>& waiting_claims() const { return waiting_; }
-  const std::map<Ticket, Claim>& live_claims() const { return live_; }  // held and draining
+  const GpuAllocations& allocations() const { return allocations_; }
   const Claim* find(Ticket) const;
-  const std::vector<Gpu>& gpus() const { return gpus_; }
-  GpuSet known_gpus() const { return known_; }
-  // Returns the claim that has the GPU.
-  std::optional<Ticket> holder(Slot) const;
   Ticket last_ticket() const { return last_ticket_; }
   Fence last_fence() const { return last_fence_; }
   const Fairness& fairness() const { return fairness_; }
@@ -205,54 +144,22 @@ class Scheduler {
   friend bool operator==(const Scheduler&, const Scheduler&) = default;
 
  private:
-  using Claims = std::map<Ticket, Claim>;
-  struct Head;      // the first waiting claim of its class
   struct Round;     // one pass through the queue
   struct Forecast;  // what waiting claims may expect
 
-  // The GPUs (scheduler.cpp).
-  GpuSet gpus_in_service() const;
-  GpuSet open_gpus() const;
-  GpuSet usable_gpus(const GpuRequest&, GpuSet candidates) const;
-  GpuSet attainable_gpus(const GpuRequest&, const GpuSet& open, const GpuSet& in_service) const;
-  bool is_over_quota(const GpuRequest&) const;
-  Claim& grant(Claims::node_type, const GpuSet& gpus, TimePoint now);
-  Ticket grant_new(const GpuRequest&, const GpuSet& gpus, TimePoint now);
-  void release_gpus(Claims::iterator);
-  // The order (scheduler_backfill.cpp).
   void schedule(TimePoint now, Effects&);
   bool grant_next(TimePoint now, Effects&);
-  GpuSet choose_gpus(const Claim&, const Round&) const;
-  bool can_start(const GpuRequest&, const GpuSet& open, const GpuSet& in_service) const;
-  void add_head(Claim&, Round&) const;
-  static void record_overtakes(const GpuSet&, const Round&, Effects&);
-  bool can_overtake(const Claim&, const Head&, TimePoint now) const;
-  bool is_blocking_head(const Head&) const;
-  bool is_trusted(std::uint32_t owner, TimePoint now) const;
-  std::optional<TimePoint> reservation(const Claim&, const GpuSet& usable_now) const;
-  // The queue positions (scheduler_backfill.cpp).
-  WaitReason wait_reason(const Claim&, const Forecast&) const;
-  std::vector<TimePoint> free_times(TimePoint now) const;
-  std::optional<TimePoint> expected_start(const Claim&, Forecast&) const;
+  void grant(Claim, const GpuSet& gpus, TimePoint now);
+  Ticket grant_new(const GpuRequest&, const GpuSet& gpus, TimePoint now);
 
   Fairness fairness_;
   bool open_ = true;
-  std::vector<Gpu> gpus_;
-  GpuSet known_;
-  GpuSet taken_;  // held or draining
-  Claims waiting_;
-  Claims live_;
-  bool needs_scheduling_ = false;                    // the queue was not scheduled since a change
-  std::map<std::uint32_t, unsigned> gpus_by_owner_;  // number of GPUs, by owner
+  GpuAllocations allocations_;
+  std::map<Ticket, Claim> waiting_;
+  bool needs_scheduling_ = false;  // the queue was not scheduled since a change
   std::map<std::uint32_t, TimePoint> penalized_until_;  // by owner, until when
   Ticket last_ticket_ = 0;
   Fence last_fence_ = 0;
 };
-
-// Calls visit(slot) for each slot of the set, in order.
-template <class Visit>
-void for_each_slot(const GpuSet& set, Visit&& visit) {
-  for (Slot slot = set._Find_first(); slot < set.size(); slot = set._Find_next(slot)) visit(slot);
-}
 
 }  // namespace gpuyard::lease

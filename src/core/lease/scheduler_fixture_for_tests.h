@@ -36,7 +36,7 @@ struct SchedulerFixture {
     GpuRequest request;
     request.owner = 1000;
     request.count = count;
-    request.eligible = scheduler.known_gpus();
+    request.eligible = scheduler.allocations().known();
     request.max_hold_time = longest;
     return request;
   }
@@ -72,17 +72,17 @@ struct SchedulerFixture {
     return note(scheduler.set_availability(slot, condition, now));
   }
   Effects in_service(Slot slot, bool yes) {
-    GpuAvailability condition = scheduler.gpus()[slot].availability;
+    GpuAvailability condition = scheduler.allocations().gpus()[slot].availability;
     condition.in_service = yes;
     return set(slot, condition);
   }
   Effects squatted(Slot slot, bool yes) {
-    GpuAvailability condition = scheduler.gpus()[slot].availability;
+    GpuAvailability condition = scheduler.allocations().gpus()[slot].availability;
     condition.in_unleased_use = yes;
     return set(slot, condition);
   }
   Effects free_bytes(Slot slot, std::optional<std::int64_t> bytes) {
-    GpuAvailability condition = scheduler.gpus()[slot].availability;
+    GpuAvailability condition = scheduler.allocations().gpus()[slot].availability;
     condition.free_bytes = bytes;
     return set(slot, condition);
   }

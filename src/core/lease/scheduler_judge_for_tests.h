@@ -28,9 +28,9 @@ struct Moment {
   Moment(const Scheduler& core, TimePoint at, OwnerPenalties distrusted)
       : fairness(core.fairness()),
         now(at),
-        gpus(core.gpus()),
+        gpus(core.allocations().gpus()),
         waiting(core.waiting_claims()),
-        live(core.live_claims()),
+        live(core.allocations().claims()),
         penalties(std::move(distrusted)) {}
 
   const Claim* holder(Slot slot) const {

@@ -34,7 +34,7 @@ class Node {
     replay(effects);
     check_disjoint();
     RC_ASSERT(tickets(scheduler.waiting_claims()) == waiting_);
-    RC_ASSERT(tickets(scheduler.live_claims()) == live_);
+    RC_ASSERT(tickets(scheduler.allocations().claims()) == live_);
     const auto forgotten = Moment(scheduler, now, penalties_).find_forgotten_claim();
     if (forgotten) RC_FAIL("nobody served " + std::to_string(*forgotten));
   }
@@ -88,7 +88,8 @@ class Node {
   }
 
   void remove(Slot slot) {
-    if (slot >= scheduler.gpus().size() || scheduler.holder(slot)) return;
+    if (slot >= scheduler.allocations().gpus().size() || scheduler.allocations().holder(slot))
+      return;
     scheduler.remove(slot);
     check(scheduler.open(now));
   }
@@ -97,12 +98,12 @@ class Node {
   void crash() {
     Scheduler again(scheduler.fairness());
     again.close();
-    for (const Gpu& gpu : scheduler.gpus()) (void)*again.add(gpu);
-    for (Slot slot = 0; slot < scheduler.gpus().size(); ++slot) {
-      if (!scheduler.gpus()[slot].known) again.remove(slot);
+    for (const Gpu& gpu : scheduler.allocations().gpus()) (void)*again.add(gpu);
+    for (Slot slot = 0; slot < scheduler.allocations().gpus().size(); ++slot) {
+      if (!scheduler.allocations().gpus()[slot].known) again.remove(slot);
     }
     for (const auto& [ticket, claim] : scheduler.waiting_claims()) again.restore(claim);
-    for (const auto& [ticket, claim] : scheduler.live_claims()) again.restore(claim);
+    for (const auto& [ticket, claim] : scheduler.allocations().claims()) again.restore(claim);
     again.restore_counters(scheduler.last_ticket(), scheduler.last_fence());
     for (const auto& [owner, until] : penalties_) again.restore_penalty(owner, until);
     check(scheduler.open(now));
@@ -156,10 +157,10 @@ class Node {
   // nothing.
   void check_disjoint() const {
     GpuSet taken;
-    for (const auto& [ticket, claim] : scheduler.live_claims()) {
+    for (const auto& [ticket, claim] : scheduler.allocations().claims()) {
       RC_ASSERT((claim.gpus & taken).none());
       RC_ASSERT(claim.gpus.count() == claim.request.count);
-      RC_ASSERT((claim.gpus & ~scheduler.known_gpus()).none());
+      RC_ASSERT((claim.gpus & ~scheduler.allocations().known()).none());
       taken |= claim.gpus;
     }
     for (const auto& [ticket, claim] : scheduler.waiting_claims()) RC_ASSERT(claim.gpus.none());
@@ -189,7 +190,7 @@ struct Add : SchedulerCommand {
     gpu.numa_node = one_of<std::optional<unsigned>>({std::nullopt, 0, 1});
   }
   void run(const Nothing&, Node& node) const override {
-    if (node.scheduler.known_gpus().count() < kSlots) (void)*node.scheduler.add(gpu);
+    if (node.scheduler.allocations().known().count() < kSlots) (void)*node.scheduler.add(gpu);
   }
   void show(std::ostream& os) const override { os << "add " << gpu.key; }
 };

@@ -13,9 +13,9 @@ using Tickets = std::vector<Ticket>;
 Scheduler restored_copy_of(const Scheduler& before) {
   Scheduler again(before.fairness());
   again.close();
-  for (const Gpu& gpu : before.gpus()) (void)*again.add(gpu);
+  for (const Gpu& gpu : before.allocations().gpus()) (void)*again.add(gpu);
   for (const auto& [ticket, claim] : before.waiting_claims()) again.restore(claim);
-  for (const auto& [ticket, claim] : before.live_claims()) again.restore(claim);
+  for (const auto& [ticket, claim] : before.allocations().claims()) again.restore(claim);
   again.restore_counters(before.last_ticket(), before.last_fence());
   return again;
 }

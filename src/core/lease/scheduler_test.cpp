@@ -125,9 +125,9 @@ TEST(Scheduler, DrainingGpuIsGrantedOnlyAfterDrainFinishes) {
   const Ticket next = fixture.claim(1);
   EXPECT_TRUE(fixture.release(holder).granted.empty());
   EXPECT_EQ(fixture.scheduler.find(holder)->stage, Claim::Stage::draining);
-  EXPECT_EQ(fixture.scheduler.holder(0), holder);
+  EXPECT_EQ(fixture.scheduler.allocations().holder(0), holder);
   EXPECT_EQ(fixture.freed(holder).granted, Tickets{next});
-  EXPECT_EQ(fixture.scheduler.holder(0), next);
+  EXPECT_EQ(fixture.scheduler.allocations().holder(0), next);
 }
 
 TEST(Scheduler, FinishDrainBeforeReleaseIsIgnored) {
@@ -282,7 +282,7 @@ TEST(Scheduler, HeldGpuIsNotRemoved) {
   SchedulerFixture fixture(1);
   fixture.claim(1);
   fixture.scheduler.remove(0);
-  EXPECT_TRUE(fixture.scheduler.known_gpus()[0]);
+  EXPECT_TRUE(fixture.scheduler.allocations().known()[0]);
 }
 
 TEST(Scheduler, APoolHasRoomFor256Gpus) {

@@ -78,7 +78,7 @@ v0::Pool::Lease::SharedState::SharedState(std::vector<Gpu> all) : gpus(std::move
 lease::GpuRequest v0::Pool::Lease::SharedState::gpu_request(unsigned count) const {
   lease::GpuRequest wanted;
   wanted.count = count;
-  wanted.eligible = scheduler.known_gpus();
+  wanted.eligible = scheduler.allocations().known();
   return wanted;
 }
 

@@ -105,7 +105,8 @@ std::vector<v0::Pool::LeaseSnapshot> v0::Pool::snapshot_leases() const {
   const MutexLock lock(state_->mutex);
   for (lease::Slot slot = 0; slot < capacity(); ++slot) {
     const Gpu& gpu = state_->gpus[slot];
-    all.push_back({gpu.vendor, gpu.name, gpu.index, state_->scheduler.holder(slot).has_value()});
+    all.push_back({gpu.vendor, gpu.name, gpu.index,
+                   state_->scheduler.allocations().holder(slot).has_value()});
   }
   return all;
 }

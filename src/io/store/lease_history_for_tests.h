@@ -114,7 +114,7 @@ class LeaseHistory {
     follow(effects);
   }
   lease::GpuRequest terms(const lease::Lease& lease) const {
-    return {lease.uid, lease.spec.gpus, core_.known_gpus(), 0, lease.spec.max_hold_time};
+    return {lease.uid, lease.spec.gpus, core_.allocations().known(), 0, lease.spec.max_hold_time};
   }
   void cordon() {
     const DeviceId one = gpu(below(random_, kGpus));
@@ -135,8 +135,9 @@ class LeaseHistory {
       lease.fence = claim.fence;
       lease.granted_at = claim.granted_at;
       lease.granted_wall = wall_;
-      lease::for_each_slot(claim.gpus,
-                           [&](lease::Slot slot) { lease.gpus.push_back(core_.gpus()[slot].key); });
+      lease::for_each_slot(claim.gpus, [&](lease::Slot slot) {
+        lease.gpus.push_back(core_.allocations().gpus()[slot].key);
+      });
       put(lease, "granted");
     }
     for (const lease::Ticket ticket : effects.overtaken) {
