@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -212,6 +214,18 @@ std::vector<std::string> program_folders() {
   return folders.empty() ? absolute_folders("/usr/local/bin:/usr/bin:/bin") : folders;
 }
 
+namespace {
+
+// Whether it is a link of the simulator to gpuyard. That only reads: a command that resets a GPU
+// needs NVIDIA's own program.
+bool is_simulated_nvidia_smi(const std::string& name, const std::string& path) {
+  if (name != "nvidia-smi") return false;
+  std::error_code failed;
+  return std::filesystem::canonical(path, failed).filename() == "gpuyard";
+}
+
+}  // namespace
+
 Result<std::string> find_program(const std::string& name) {
   if (name.find('/') != name.npos) return name;
   int why = ENOENT;
@@ -219,6 +233,7 @@ Result<std::string> find_program(const std::string& name) {
     std::string path = fmt::format("{}/{}", folder, name);
     struct stat info{};
     if (name.empty() || ::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    if (is_simulated_nvidia_smi(name, path)) continue;
     if (::access(path.c_str(), X_OK) == 0) return path;
     why = errno;
   }

@@ -42,8 +42,8 @@ std::vector<std::string> absolute_folders(std::string_view path);
 // Returns the directories of PATH, or the usual ones if it has none.
 std::vector<std::string> program_folders();
 
-// Returns the path of a program by its name. A name with a slash is already a path. The error has
-// errno's text.
+// Returns the path of a program by its name. A name with a slash is already a path. For nvidia-smi,
+// links to gpuyard are skipped: they are the simulator's. The error has errno's text.
 Result<std::string> find_program(const std::string& name);
 
 // The texts that exec takes.

@@ -236,6 +236,22 @@ TEST_F(ProgramSearch, SkipsTheWorkingDirectory) {
   }
 }
 
+// The simulator's link may come first in PATH. A command that resets a GPU must not run it.
+TEST_F(ProgramSearch, ALinkToGpuyardIsNotNvidiaSmi) {
+  namespace fs = std::filesystem;
+  const std::string bin = directory_.in("bin");
+  fs::copy_file(directory_.in("helper"), bin + "/gpuyard");
+  fs::create_symlink("gpuyard", bin + "/nvidia-smi");
+  fs::create_symlink("gpuyard", bin + "/gy");
+  set_path(bin);
+  EXPECT_EQ(find_program("nvidia-smi").error().code, Errc::not_found);
+  EXPECT_EQ(*find_program("gy"), bin + "/gy") << "any other name of the program is good";
+  fs::create_directory(directory_.in("driver"));
+  fs::copy_file(directory_.in("helper"), directory_.in("driver/nvidia-smi"));
+  set_path(bin + ":" + directory_.in("driver"));
+  EXPECT_EQ(*find_program("nvidia-smi"), directory_.in("driver/nvidia-smi"));
+}
+
 TEST_F(ProgramSearch, IsSkippedForTheRunningProgram) {
   set_path(directory_.in("bin"));
   const auto text = run_with_timeout(
