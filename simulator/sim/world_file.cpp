@@ -70,6 +70,10 @@ std::string stripped_nvml_path(const std::string& directory) {
   return directory + "/" + kLibrary;
 }
 
+std::string smi_link_path(const std::string& directory) {
+  return directory + "/nvidia-smi";
+}
+
 std::string nvml_path_of(const std::string& directory) {
   std::string own = stripped_nvml_path(directory);
   const bool trusted = is_private_file(directory, S_IFDIR) && is_private_file(own, S_IFREG);

@@ -112,6 +112,10 @@ std::string full_nvml_path();
 std::string nvml_path_of(const std::string& directory);
 std::string stripped_nvml_path(const std::string& directory);
 
+// The link `nvidia-smi` in the world's directory: gpuyard, which under this name prints what
+// nvidia-smi would print of the world.
+std::string smi_link_path(const std::string& directory);
+
 // The library for the default world.
 std::string simulated_nvml_path();
 

@@ -106,6 +106,8 @@ void remove_leftovers(const std::string& directory) {
   if (is_of_kind(socket, S_IFSOCK)) ::unlink(socket.c_str());
   const std::string library = stripped_nvml_path(directory);
   if (is_of_kind(library, S_IFREG)) ::unlink(library.c_str());
+  const std::string smi = smi_link_path(directory);
+  if (is_of_kind(smi, S_IFLNK)) ::unlink(smi.c_str());
 }
 
 }  // namespace gpuyard::sim

@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -125,6 +127,27 @@ class WorldLibrary {
   std::string path_;
 };
 
+// The link nvidia-smi in the world's directory. A world does without it where it cannot be made, as
+// on a file system without links.
+class SmiLink {
+ public:
+  explicit SmiLink(const std::string& directory) : path_(smi_link_path(directory)) {
+    std::error_code failed;
+    if (std::filesystem::is_symlink(path_, failed)) ::unlink(path_.c_str());  // of a dead server
+    const std::string program = program_path();
+    if (program.ends_with("/gpuyard")) made_ = ::symlink(program.c_str(), path_.c_str()) == 0;
+  }
+  SmiLink(const SmiLink&) = delete;
+  SmiLink& operator=(const SmiLink&) = delete;
+  ~SmiLink() {
+    if (made_) ::unlink(path_.c_str());
+  }
+
+ private:
+  std::string path_;
+  bool made_ = false;
+};
+
 Result<World> world_of(const Scenario& scenario) {
   const WorldOptions& options = scenario.world;
   const auto fleet = parse_fleet(options.model, options.gpus);
@@ -222,6 +245,7 @@ Result<void> run(const WorldServerOptions& options, ReadyPipe& ready) {
   const PrivateDirectory directory(options.world);  // removed after the files in it
   const WorldLibrary library(options.world.directory);
   if (auto done = library.write(scenario->world.missing); !done) return done;
+  const SmiLink smi(options.world.directory);
   auto writer = WorldWriter::create(options.world.directory, *world);
   if (!writer) return std::move(writer).error();
   auto exit_monitor = ProcessExitMonitor::create();
