@@ -11,6 +11,7 @@
 #include "cli/help.h"
 #include "cli/options.h"
 #include "cli/read/json_output.h"
+#include "cli/read/smi_words.h"
 #include "cli/screen/output.h"
 #include "cli/shared_options.h"
 #include "cli/verbs.h"
@@ -66,13 +67,47 @@ class VerbList {
 
 }  // namespace
 
+namespace {
+
+// Returns the place of the word "smi", the command; -H and its value may stand before it. 0: it is
+// another command.
+int place_of_smi(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "smi") return i;
+    if (word == "-H" || word == "--host") ++i;
+    if (!word.starts_with("-H") && !word.starts_with("--host")) return 0;
+  }
+  return 0;
+}
+
+std::variant<Verb, int> parse_words(int argc, const char* const* argv);
+
+// The options of nvidia-smi are not of the form that all other commands have.
+std::variant<Verb, int> parse_smi(int argc, const char* const* argv, int place) {
+  const auto translated = smi_words({argv + place + 1, argv + argc});
+  if (!translated) return print_error(translated.error());
+  std::vector<const char*> words(argv, argv + place + 1);
+  for (const std::string& word : *translated) words.push_back(word.c_str());
+  return parse_words(static_cast<int>(words.size()), words.data());
+}
+
+}  // namespace
+
 std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
-  if (argc == 1) return parse_command_line(2, std::array{argv[0], "--help"}.data());
+  if (const int place = place_of_smi(argc, argv); place != 0) return parse_smi(argc, argv, place);
+  return parse_words(argc, argv);
+}
+
+namespace {
+
+std::variant<Verb, int> parse_words(int argc, const char* const* argv) {
+  if (argc == 1) return parse_words(2, std::array{argv[0], "--help"}.data());
   if (std::string_view(argv[1]) == "help") {
     std::vector<const char*> words(argv, argv + argc);
     std::rotate(words.begin() + 1, words.begin() + 2, words.end());
     words.back() = "--help";
-    return parse_command_line(argc, words.data());
+    return parse_words(argc, words.data());
   }
   Program program(
       "gpuyard",
@@ -115,6 +150,8 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   }
   return std::move(given);
 }
+
+}  // namespace
 
 Options add_version(Options program, VersionVerb& verb) {
   const Options version = program.verb("version", "Show the version of gpuyard");

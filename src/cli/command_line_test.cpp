@@ -202,15 +202,30 @@ TEST(CommandLine, QueryTakesFieldsAndAFormat) {
 }
 
 TEST(CommandLine, SmiTakesTheWordsOfNvidiaSmi) {
-  const auto query = verb_of<QueryVerb>(
+  const auto query = verb_of<SmiVerb>(
       {"smi", "--query-gpu=name,uuid", "--format=csv,noheader", "-i", "1", "-l", "5"});
+  EXPECT_EQ(query.action, SmiVerb::Action::gpus);
+  EXPECT_EQ(query.format, "csv,noheader");
   EXPECT_EQ(query.fields, std::vector<std::string>{"name,uuid"});
   EXPECT_EQ(query.gpus, "1");
   EXPECT_EQ(query.interval, "5");
-  const auto apps = verb_of<QueryVerb>({"smi", "--query-compute-apps=pid", "--format=csv"});
-  EXPECT_EQ(apps.action, QueryVerb::Action::processes);
+  const auto apps = verb_of<SmiVerb>({"smi", "--query-compute-apps=pid", "--format=csv"});
+  EXPECT_EQ(apps.action, SmiVerb::Action::processes);
   EXPECT_EQ(apps.fields, std::vector<std::string>{"pid"});
-  EXPECT_EQ(verb_of<QueryVerb>({"smi", "--query-gpu=name", "--loop-ms=200"}).interval, "200ms");
+  EXPECT_EQ(verb_of<SmiVerb>({"smi", "--query-gpu=name", "--loop-ms=200"}).interval, "200ms");
+  EXPECT_EQ(verb_of<SmiVerb>({"smi", "--query-gpu=name", "-lms", "200"}).interval, "200ms");
+  EXPECT_EQ(verb_of<SmiVerb>({"-H", "ssh://lab", "smi", "-l"}).interval, "5");
+  EXPECT_EQ(verb_of<SmiVerb>({"smi"}).action, SmiVerb::Action::summary);
+  EXPECT_EQ(verb_of<SmiVerb>({"smi", "-L"}).action, SmiVerb::Action::inventory);
+  const auto details = verb_of<SmiVerb>({"smi", "-q", "-x", "-i", "0", "-f", "x.xml"});
+  EXPECT_EQ(details.action, SmiVerb::Action::details);
+  EXPECT_TRUE(details.xml);
+  EXPECT_EQ(details.file, "x.xml");
+  EXPECT_EQ(end_of({"smi", "-x"}).code, 2) << "without -q";
+  EXPECT_EQ(end_of({"smi", "-L", "-q"}).code, 2);
+  EXPECT_EQ(end_of({"smi", "-pl", "300"}).code, 3);
+  EXPECT_EQ(end_of({"smi", "pmon"}).code, 3);
+  EXPECT_EQ(end_of({"smi", "pnom"}).code, 2);
   EXPECT_EQ(end_of({"smi", "--query-gpu=name", "--loop-ms", ""}).code, 2);
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/command_host.h"
 #include "cli/command_line.h"
+#include "cli/read/smi_words.h"
 #include "cli/screen/output.h"
 #include "daemon/mark_link.h"
 #include "daemon/setter_link.h"
@@ -34,7 +35,24 @@ void open_standard_descriptors() {
   }
 }
 
+int run_verb(const std::variant<cli::Verb, int>& parsed) {
+  if (const int* code = std::get_if<int>(&parsed)) return *code;
+  return std::visit([](const auto& chosen) { return cli::run(chosen); },
+                    std::get<cli::Verb>(parsed));
+}
+
+// Called by the name of nvidia-smi, the program is that.
+int run_as_nvidia_smi(const std::string& program, const std::vector<std::string>& words) {
+  std::vector<const char*> line = {"gpuyard"};
+  const auto translated = cli::words_as_nvidia_smi(program, words);
+  for (const std::string& word : translated) line.push_back(word.c_str());
+  return run_verb(cli::parse_command_line(static_cast<int>(line.size()), line.data()));
+}
+
 int run(int argc, char** argv) {
+  if (argc > 0 && cli::is_nvidia_smi(argv[0])) {
+    return run_as_nvidia_smi(argv[0], {argv + 1, argv + argc});
+  }
   const std::string_view verb = argc > 1 ? argv[1] : "";
   const std::vector<std::string> words(argv + (argc > 1 ? 2 : argc), argv + argc);
   if (verb == "driver-host") library::run_driver_host(words, sim::simulated_nvml_path());
@@ -50,11 +68,8 @@ int run(int argc, char** argv) {
   // error.
   const bool watched = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1;
   const std::array<const char*, 2> top = {"gpuyard", "top"};
-  const auto parsed = argc == 1 && watched ? cli::parse_command_line(2, top.data())
-                                           : cli::parse_command_line(argc, argv);
-  if (const int* code = std::get_if<int>(&parsed)) return *code;
-  return std::visit([](const auto& chosen) { return cli::run(chosen); },
-                    std::get<cli::Verb>(parsed));
+  return run_verb(argc == 1 && watched ? cli::parse_command_line(2, top.data())
+                                       : cli::parse_command_line(argc, argv));
 }
 
 }  // namespace

@@ -19,9 +19,10 @@ namespace {
 // The table: every verb stands in one row. A verb that is in none does not compile.
 using DaemonVerbs =
     boost::mp11::mp_list<DevicesVerb, TopVerb, WatchVerb, EventsVerb, RecordVerb, HistoryVerb,
-                         WhyVerb, CheckVerb, QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb,
-                         DoctorVerb, ControlVerb, AuditVerb, OperationsVerb, LeaseVerb, LeasesVerb,
-                         QueueVerb, FreeVerb, CordonVerb, UsageVerb, AlertsVerb, TokenVerb>;
+                         WhyVerb, CheckVerb, QueryVerb, SmiVerb, ProcessesVerb, DriverVerb,
+                         EnergyVerb, DoctorVerb, ControlVerb, AuditVerb, OperationsVerb, LeaseVerb,
+                         LeasesVerb, QueueVerb, FreeVerb, CordonVerb, UsageVerb, AlertsVerb,
+                         TokenVerb>;
 using StartingVerbs = boost::mp11::mp_list<RunVerb>;  // and EnergyVerb, if it is given a command
 using LocalVerbs =
     boost::mp11::mp_list<ServeVerb, ReplayVerb, ConfigVerb, TlsVerb, HostVerb, FleetVerb, SlurmVerb,

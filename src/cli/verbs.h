@@ -149,7 +149,31 @@ struct QueryVerb {
   std::string format = "csv";
   std::string interval;  // empty: once
   std::uint64_t count = 0;
-  bool smi = false;  // in nvidia-smi's words
+};
+
+// What nvidia-smi answers, in its words.
+struct SmiVerb {
+  enum class Action {
+    summary,  // its table
+    inventory,
+    details,
+    gpus,
+    processes,
+    remapped_rows,
+    gpu_fields,
+    process_fields,
+    row_fields,
+    version,
+  } action = Action::summary;
+  SourceFlags source;
+  std::vector<std::string> fields;
+  std::string gpus;  // empty: all
+  std::string format = "csv";
+  bool xml = false;
+  std::string display;   // sections of the details, with commas; empty: all
+  std::string file;      // empty: stdout
+  std::string interval;  // empty: once
+  bool nvidia_exit_codes = false;
 };
 
 struct ProcessesVerb {
@@ -511,11 +535,11 @@ struct SimVerb {
 
 using Verb =
     std::variant<ServeVerb, DevicesVerb, TopVerb, WatchVerb, EventsVerb, RecordVerb, ReplayVerb,
-                 HistoryVerb, WhyVerb, CheckVerb, QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb,
-                 ControlVerb, AuditVerb, OperationsVerb, RunVerb, LeaseVerb, LeasesVerb, QueueVerb,
-                 FreeVerb, CordonVerb, UsageVerb, AlertsVerb, TokenVerb, TlsVerb, HostVerb,
-                 FleetVerb, SlurmVerb, KubeVerb, DoctorVerb, ConfigVerb, VersionVerb, SchemaVerb,
-                 CompletionVerb, SimVerb, DialStdioVerb>;
+                 HistoryVerb, WhyVerb, CheckVerb, QueryVerb, SmiVerb, ProcessesVerb, DriverVerb,
+                 EnergyVerb, ControlVerb, AuditVerb, OperationsVerb, RunVerb, LeaseVerb, LeasesVerb,
+                 QueueVerb, FreeVerb, CordonVerb, UsageVerb, AlertsVerb, TokenVerb, TlsVerb,
+                 HostVerb, FleetVerb, SlurmVerb, KubeVerb, DoctorVerb, ConfigVerb, VersionVerb,
+                 SchemaVerb, CompletionVerb, SimVerb, DialStdioVerb>;
 
 // The kind of a verb, which decides whether -H applies: whether another machine's daemon can serve
 // it.
@@ -537,6 +561,7 @@ int run(const HistoryVerb&);
 int run(const WhyVerb&);
 int run(const CheckVerb&);
 int run(const QueryVerb&);
+int run(const SmiVerb&);
 int run(const ProcessesVerb&);
 int run(const DriverVerb&);
 int run(const EnergyVerb&);
@@ -582,7 +607,7 @@ Options add_history(Options program, HistoryVerb&);
 Options add_why(Options program, WhyVerb&);
 Options add_check(Options program, CheckVerb&);
 Options add_query(Options program, QueryVerb&);
-Options add_smi(Options program, QueryVerb&);
+Options add_smi(Options program, SmiVerb&);
 Options add_processes(Options program, ProcessesVerb&);
 Options add_driver(Options program, DriverVerb&);
 Options add_energy(Options program, EnergyVerb&);

@@ -25,34 +25,9 @@
 namespace gpuyard::cli {
 namespace {
 
-struct Format {
-  bool json = false;
-  CsvStyle csv;
-};
-
-Result<Format> parse_format(const std::string& text) {
-  const auto words = split(text, ',');
-  if (words == std::vector<std::string>{"json"}) return Format{true, {}};
-  constexpr std::array<std::string_view, 3> kOfCsv = {"csv", "noheader", "nounits"};
-  for (const std::string& word : words) {
-    if (std::ranges::find(kOfCsv, word) != kOfCsv.end()) continue;
-    return Error{
-        Errc::invalid,
-        fmt::format(
-            "--format: expected json, or csv with optional noheader and nounits; got \"{}\"",
-            word)};
-  }
-  const auto has = [&](std::string_view word) { return std::ranges::count(words, word) > 0; };
-  if (!has("csv")) {
-    return Error{Errc::invalid,
-                 "--format: expected json, or csv with optional noheader and nounits"};
-  }
-  return Format{false, {!has("noheader"), !has("nounits")}};
-}
-
 // A query as it was understood, before the daemon or driver is asked.
 struct Query {
-  Format format;
+  QueryFormat format;
   std::vector<Field> fields;
   std::vector<std::string> process_fields;
   Filter where;
@@ -65,14 +40,13 @@ void add_filter_probes(Query& query) {
 
 Result<Query> parse_query(const QueryVerb& verb) {
   Query query;
-  auto format = GPUYARD_TRY(parse_format(verb.format));
+  auto format = GPUYARD_TRY(parse_query_format(verb.format));
   query.format = format;
   auto where = Filter::parse(verb.where, kGpuFields, kGpuNumbers);
   if (!where) return std::move(where).error().in("--where");
   query.where = *std::move(where);
   if (std::ranges::count(split_all(verb.fields), "") > 0) {
-    return Error{Errc::invalid,
-                 fmt::format("{}: empty field name", verb.smi ? "--query-gpu" : "--fields")};
+    return Error{Errc::invalid, "--fields: empty field name"};
   }
   if (verb.action == QueryVerb::Action::processes) {
     query.process_fields = GPUYARD_TRY(parse_process_fields(verb.fields));
@@ -82,10 +56,8 @@ Result<Query> parse_query(const QueryVerb& verb) {
   }
   if (verb.fields.empty()) {
     return Error{Errc::invalid, "no fields given", "",
-                 verb.smi ? "gpuyard smi --query-gpu=name,memory.used\n"
-                            "gpuyard smi --help-query-gpu  # lists all fields"
-                          : "gpuyard query --fields name,memory.used\n"
-                            "gpuyard query --list  # lists all fields"};
+                 "gpuyard query --fields name,memory.used\n"
+                 "gpuyard query --list  # lists all fields"};
   }
   auto fields = GPUYARD_TRY(parse_fields(verb.fields));
   query.fields = std::move(fields);
@@ -133,6 +105,7 @@ std::string json_name(const Field& field) {
 int list_fields() {
   FittedTable table{{{"FIELD"}, {"JSON KEY"}, {"UNIT"}, {"DESCRIPTION"}}};
   for (const Field& field : known_fields()) {
+    if (field.what == Field::ValueKind::unmeasured) continue;
     table.add({{field.name},
                {json_name(field)},
                {std::string(unit_of(field))},
@@ -197,33 +170,6 @@ Options add_query(Options program, QueryVerb& verb) {
   return query;
 }
 
-// For scripts that call nvidia-smi: the same words, another program.
-Options add_smi(Options program, QueryVerb& verb) {
-  using Action = QueryVerb::Action;
-  verb.smi = true;
-  const Options smi = program.verb("smi", "Accept nvidia-smi's query options");
-  const Option gpus = smi.option("--query-gpu", verb.fields, "Comma-separated GPU fields to query")
-                          .metavar("NAME,...");
-  smi.option("--query-compute-apps", verb.fields, "Comma-separated compute process fields to query")
-      .metavar("NAME,...")
-      .sets(verb.action, Action::processes)
-      .excludes(gpus);
-  smi.option("--format", verb.format, "Output format: csv[,noheader][,nounits]")
-      .metavar("NAME,...")
-      .default_is("csv");
-  smi.list("-i,--id", verb.gpus, "Only these GPUs").metavar("GPU,...").formerly("--gpus");
-  const Option seconds =
-      smi.option("-l,--loop", verb.interval, "Repeat every N seconds").metavar("N");
-  smi.option("--loop-ms", verb.interval, "Repeat every N milliseconds")
-      .metavar("N")
-      .unit("ms")
-      .excludes(seconds);
-  smi.flag("--help-query-gpu", verb.action, Action::list, "List all fields");
-  smi.example("gpuyard smi --query-gpu=name,power.draw --format=csv,noheader")
-      .example("gpuyard smi --query-compute-apps=pid,used_memory --format=csv");
-  return smi;
-}
-
 int run(const QueryVerb& verb) {
   if (verb.action == QueryVerb::Action::list) return list_fields();
   const auto query = parse_query(verb);
@@ -231,7 +177,7 @@ int run(const QueryVerb& verb) {
   if (!verb.interval.empty()) {
     const auto interval = parse_interval(verb.interval);
     if (interval) return repeat(verb, *query, *interval);
-    return print_error(Error(interval.error()).in(verb.smi ? "--loop" : "--interval"));
+    return print_error(Error(interval.error()).in("--interval"));
   }
   auto open = open_source(verb.source);
   if (!open) return print_source_error(open.error());
@@ -239,6 +185,26 @@ int run(const QueryVerb& verb) {
   if (!answer) return print_source_error(answer.error());
   print(*answer);
   return 0;
+}
+
+Result<QueryFormat> parse_query_format(const std::string& text) {
+  const auto words = split(text, ',');
+  if (words == std::vector<std::string>{"json"}) return QueryFormat{true, {}};
+  constexpr std::array<std::string_view, 3> kOfCsv = {"csv", "noheader", "nounits"};
+  for (const std::string& word : words) {
+    if (std::ranges::find(kOfCsv, word) != kOfCsv.end()) continue;
+    return Error{
+        Errc::invalid,
+        fmt::format(
+            "--format: expected json, or csv with optional noheader and nounits; got \"{}\"",
+            word)};
+  }
+  const auto has = [&](std::string_view word) { return std::ranges::count(words, word) > 0; };
+  if (!has("csv")) {
+    return Error{Errc::invalid,
+                 "--format: expected json, or csv with optional noheader and nounits"};
+  }
+  return QueryFormat{false, {!has("noheader"), !has("nounits")}};
 }
 
 using protocol::Device;
@@ -285,6 +251,12 @@ std::string text_of(const boost::json::value& value) {
   return value.is_double() ? json::to_json(value.get_double()) : boost::json::serialize(value);
 }
 
+std::string missing_reason(const Field& field, const Device& device) {
+  if (field.what == ValueKind::unmeasured) return "not measured by gpuyard";
+  const std::string reason = field.what <= ValueKind::word ? reason_of(field, device) : "";
+  return reason.empty() ? "unknown" : reason;
+}
+
 // A field that the user names twice appears once.
 void put(Values& values, const std::string& name, std::string text) {
   auto& all = values.by_name;
@@ -310,8 +282,7 @@ QueryAnswer query_answer(const std::vector<Field>& fields, const QueryInput& que
       const std::string name = json_name(field);
       auto value = json_value(field, queried, device, readings);
       if (value.is_null()) {
-        const std::string reason = field.what <= ValueKind::word ? reason_of(field, device) : "";
-        out.missing[name] = reason.empty() ? "unknown" : reason;
+        out.missing[name] = missing_reason(field, device);
       }
       put(out.values, name, text_of(value));
     }

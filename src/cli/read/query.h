@@ -7,10 +7,18 @@
 #include <vector>
 
 #include "base/json_shape.h"
+#include "base/result.h"
 #include "cli/read/query_csv.h"
 #include "faces/protocol/resources.h"
 
 namespace gpuyard::cli {
+
+// The value of --format: "json", or "csv" with its further words.
+struct QueryFormat {
+  bool json = false;
+  CsvStyle csv;
+};
+Result<QueryFormat> parse_query_format(const std::string& text);
 
 // The values of a query as JSON, by field name: a row's own JSON key, or nvidia-smi's name for a
 // part of a row.

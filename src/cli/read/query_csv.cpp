@@ -264,6 +264,8 @@ std::string csv_cell(const Field& field, const QueryInput& queried, const Device
     case ValueKind::pci_bus:
     case ValueKind::pci_device:
       return pci_cell(device.pci_address, field.what);
+    case ValueKind::unmeasured:
+      return "[N/A]";
     case ValueKind::row:
     case ValueKind::element:
     case ValueKind::word:

@@ -7,41 +7,12 @@
 
 #include "base/text.h"
 #include "base/try.h"
+#include "cli/read/smi_fields.h"
 #include "cli/shared_options.h"
 
 namespace gpuyard::cli {
 namespace {
 
-struct FieldAlias {
-  std::string_view from;
-  std::string_view to;
-};
-
-// Names that users may give, and the names in nvidia-smi's header.
-constexpr std::array kSpellings = {
-    FieldAlias{"gpu_name", "name"},
-    FieldAlias{"gpu_serial", "serial"},
-    FieldAlias{"gpu_uuid", "uuid"},
-    FieldAlias{"gpu_bus_id", "pci.bus_id"},
-    FieldAlias{"inforom.image", "inforom.img"},
-    FieldAlias{"clocks.gr", "clocks.current.graphics"},
-    FieldAlias{"clocks.sm", "clocks.current.sm"},
-    FieldAlias{"clocks.mem", "clocks.current.memory"},
-    FieldAlias{"clocks.video", "clocks.current.video"},
-    FieldAlias{"clocks.max.gr", "clocks.max.graphics"},
-    FieldAlias{"clocks.max.mem", "clocks.max.memory"},
-    FieldAlias{"retired_pages.sbe", "retired_pages.single_bit_ecc.count"},
-    FieldAlias{"retired_pages.dbe", "retired_pages.double_bit.count"},
-    FieldAlias{"remapped_rows.sbe", "remapped_rows.correctable"},
-    FieldAlias{"remapped_rows.dbe", "remapped_rows.uncorrectable"},
-    FieldAlias{"gpu.power.draw.average", "power.draw.average"},
-    FieldAlias{"gpu.power.draw.instant", "power.draw.instant"},
-    FieldAlias{"gpu.power.requested_limit", "power.limit"},
-    FieldAlias{"gpu.power.current_limit", "enforced.power.limit"},
-    FieldAlias{"gpu.power.default_limit", "power.default_limit"},
-    FieldAlias{"gpu.power.min_limit", "power.min_limit"},
-    FieldAlias{"gpu.power.max_limit", "power.max_limit"},
-};
 constexpr std::string_view kOldThrottlePrefix = "clocks_throttle_reasons.";
 constexpr std::string_view kThrottlePrefix = "clocks_event_reasons.";
 
@@ -49,8 +20,7 @@ std::string canonical(std::string_view name) {
   if (name.starts_with(kOldThrottlePrefix)) {
     return std::string(kThrottlePrefix).append(name.substr(kOldThrottlePrefix.size()));
   }
-  const auto renamed = std::ranges::find(kSpellings, name, &FieldAlias::from);
-  return std::string(renamed != kSpellings.end() ? renamed->to : name);
+  return std::string(smi_header_name(name));
 }
 
 struct NamedMetric {
@@ -136,11 +106,16 @@ void add_nvidia_smi(std::vector<Field>& fields) {
     fields.push_back({Field::ValueKind::word, Metric::throttle_reasons, 0, named.bit,
                       std::string(kThrottlePrefix).append(named.name), true});
   }
+  for (const SmiField& named : smi_fields()) {
+    if (std::ranges::find(fields, named.name, &Field::name) != fields.end()) continue;
+    fields.push_back({Field::ValueKind::unmeasured, {}, 0, 0, std::string(named.name), true});
+  }
 }
 
 }  // namespace
 
 std::string_view unit_of(const Field& field) {
+  if (field.what == Field::ValueKind::unmeasured) return find_smi_field(field.name)->unit;
   if (!field.nvidia_smi || field.what == Field::ValueKind::word) return "";
   if (field.what != Field::ValueKind::row && field.what != Field::ValueKind::element) return "";
   switch (row_of(field.metric).unit) {
@@ -160,6 +135,7 @@ std::string_view unit_of(const Field& field) {
 }
 
 std::string_view help_of(const Field& field) {
+  if (field.what == Field::ValueKind::unmeasured) return "Not measured by gpuyard: always [N/A].";
   const auto named = std::ranges::find(kQueryFields, field.what, &NamedFieldKind::what);
   return named != kQueryFields.end() ? named->help : row_of(field.metric).help;
 }
@@ -183,7 +159,9 @@ Result<Field> parse_field(std::string_view name) {
   }
   std::vector<std::string_view> names;
   for (const Field& field : fields) names.push_back(field.name);
-  for (const FieldAlias& spelling : kSpellings) names.push_back(spelling.from);
+  for (const SmiField& field : smi_fields()) {
+    if (!field.alias.empty()) names.push_back(field.alias);
+  }
   return Error{Errc::invalid, unknown_word("field", name, names), "", "gpuyard query --list"};
 }
 

@@ -1,5 +1,5 @@
 // The fields of a query, by the names of nvidia-smi's --query-gpu and by our own JSON keys. They
-// come from the rows of the catalog; further spellings of nvidia-smi are in a table of their own.
+// come from the rows of the catalog; all names of nvidia-smi are in smi_fields.h.
 #pragma once
 
 #include <string>
@@ -22,6 +22,7 @@ struct Field {
     pci_domain,
     pci_bus,
     pci_device,
+    unmeasured,  // a field of nvidia-smi that the catalog does not have
   };
   ValueKind what = ValueKind::row;
   Metric metric{};          // row, element, word
@@ -35,8 +36,8 @@ struct Field {
 std::string_view unit_of(const Field&);
 std::string_view help_of(const Field&);
 
-// Returns every field, nvidia-smi's names before our own. An older or shorter spelling is not
-// listed.
+// Returns every field, nvidia-smi's names before our own, also those that are not measured. An
+// older or shorter spelling is not listed.
 std::vector<Field> known_fields();
 
 // Finds a field by any name, in any spelling. Errc::invalid names the nearest field.
