@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes docs/clients.md from what the tests with foreign clients last saw.
 
-    ctest --test-dir build/release -R '^test_(nvidia_ml_py|support|python_tools|btop_names|go_nvml|all_smi|nvtop|zeus)$'
+    ctest --test-dir build/release -R '^test_(nvidia_ml_py|support|python_tools|smi_tools|btop_names|go_nvml|all_smi|nvtop|zeus)$'
     tools/clients_matrix.py build/release/reports > docs/clients.md
 
 Only a test that passed counts: each says of itself which client showed what on which model.
@@ -21,6 +21,9 @@ WHAT = {
     "all-smi": "0.9.0, Rust",
     "nvtop": "3.0.1, C, Debian's",
     "zeus": "0.16.0, Python, through the daemon, in zeusd's place",
+    "GPUtil": "1.4.0, Python, by nvidia-smi",
+    "nvsmi": "0.4.2, Python, by nvidia-smi",
+    "gpufetch": "0.3.0, Python, by nvidia-smi",
     "btop's 17 names (stand-in)": "Debian's btop 1.2.13 has no GPU support: its names, called by us",
 }
 
