@@ -152,13 +152,13 @@ std::vector<Field> known_fields() {
 }
 
 Result<Field> parse_field(std::string_view name) {
-  const auto fields = known_fields();
+  static const auto kFields = known_fields();  // a query has hundreds of names
   const std::string wanted = canonical(name);
-  if (const auto found = std::ranges::find(fields, wanted, &Field::name); found != fields.end()) {
+  if (const auto found = std::ranges::find(kFields, wanted, &Field::name); found != kFields.end()) {
     return *found;
   }
   std::vector<std::string_view> names;
-  for (const Field& field : fields) names.push_back(field.name);
+  for (const Field& field : kFields) names.push_back(field.name);
   for (const SmiField& field : smi_fields()) {
     if (!field.alias.empty()) names.push_back(field.alias);
   }

@@ -50,17 +50,17 @@ struct TableStyle {
   std::size_t middle;   // the column of the bus and the memory, without its blanks
   std::size_t version;  // the driver's version in the title
   std::size_t pid;
-  std::size_t process;  // the column of the process's name
-  std::size_t limit;    // the power limit
-  char junction;        // below the title
-  bool blank_line;      // before the processes: one of blanks
+  std::size_t process;          // the column of the process's name
+  std::size_t limit;            // the power limit
+  bool blank_line;              // before the processes: one of blanks
+  std::string_view title_ends;  // of the line below the title
 };
 
 TableStyle style_of(int branch) {
   constexpr int kWider = 550;
   constexpr int kJunction = 560;
-  if (branch != 0 && branch < kWider) return {20, 13, 10, 41, 4, '|', true};
-  return {22, 15, 16, 37, 5, branch != 0 && branch < kJunction ? '|' : '+', false};
+  if (branch != 0 && branch < kWider) return {20, 13, 10, 41, 4, true, "|+"};
+  return {22, 15, 16, 37, 5, false, branch != 0 && branch < kJunction ? "|+" : "++"};
 }
 
 constexpr std::size_t kLeft = 39;   // the column of the name, without its blanks
@@ -70,10 +70,11 @@ std::size_t width_of(const TableStyle& style) {
   return kLeft + style.middle + kRight + 8;
 }
 
-std::string rule(const TableStyle& style, char end, char line, char junction) {
+// `ends`: the first and the last character.
+std::string rule(const TableStyle& style, std::string_view ends, char line) {
   const auto part = [&](std::size_t width) { return std::string(width + 2, line); };
-  return fmt::format("{0}{2}{1}{3}{1}{4}{0}\n", end, junction, part(kLeft), part(style.middle),
-                     part(kRight));
+  return fmt::format("{}{}+{}+{}{}\n", ends.front(), part(kLeft), part(style.middle), part(kRight),
+                     ends.back());
 }
 
 std::string border(const TableStyle& style) {
@@ -99,12 +100,12 @@ std::string heading(const TableStyle& style, const protocol::DriverInfo& driver)
   return border(style) +
          line(style, fmt::format(" NVIDIA-SMI {:<23}Driver Version: {:<{}}CUDA Version: {:<9}",
                                  version, version, style.version, cuda)) +
-         rule(style, style.junction == '+' ? '+' : '|', '-', '+') +
+         rule(style, style.title_ends, '-') +
          row(style, "GPU  Name                 Persistence-M", between("Bus-Id", "Disp.A"),
              "Volatile Uncorr. ECC") +
          row(style, "Fan  Temp   Perf          Pwr:Usage/Cap", "Memory-Usage",
              "GPU-Util  Compute M.") +
-         row(style, "", "", "MIG M.") + rule(style, '|', '=', '+');
+         row(style, "", "", "MIG M.") + rule(style, "||", '=');
 }
 
 // A number, or nvidia-smi's word for one that is missing.
@@ -173,6 +174,7 @@ std::string shortened_name(const Device& device) {
 
 std::string gpu_rows(const TableStyle& style, const Device& device) {
   const std::string state = number(device, Metric::performance_state, "");
+  const std::string fan = fmt::format("{:>3}", number(device, Metric::fan_speed, "%"));
   const std::string power = fmt::format("{} / {:>{}}", watts(device, Metric::power_draw),
                                         watts(device, Metric::power_limit), style.limit);
   const std::size_t used = style.middle / 2 - 1;
@@ -182,14 +184,14 @@ std::string gpu_rows(const TableStyle& style, const Device& device) {
              fmt::format("{} {:>3}", printable(long_pci_address(device.pci_address)), "N/A"),
              ecc_errors(device)) +
          row(style,
-             fmt::format("{:>3}  {:>4}    {:<4}{:>22}", number(device, Metric::fan_speed, "%"),
-                         number(device, Metric::temperature_core, "C"),
+             fmt::format("{}{:>{}}    {:<4}{:>22}", fan,
+                         number(device, Metric::temperature_core, "C"), 9 - fan.size(),
                          state == "N/A" || state == "ERR!" ? state : "P" + state, power),
              fmt::format("{:>{}} / {:>{}}", memory(device, Metric::memory_used), used,
                          memory(device, Metric::memory_total), style.middle - used - 3),
              fmt::format("{:>7}{:>13}", number(device, Metric::utilization_gpu, "%"),
                          compute_mode(device))) +
-         row(style, "", "", mig_mode(device)) + rule(style, '+', '-', '+');
+         row(style, "", "", mig_mode(device)) + rule(style, "++", '-');
 }
 
 // The end of a long name says more than its beginning, which is a directory.

@@ -136,8 +136,8 @@ TEST(SmiTable, AMissingValueIsNeverZero) {
             "|   1  NVIDIA RTX 6000 Ada Gene...    N/A |   00000000:1A:00.0 N/A |                  "
             "N/A |");
   EXPECT_EQ(lines[8],
-            "| N/A   N/A    N/A            N/A /   N/A |        N/A /       N/A |    N/A          "
-            "N/A |");
+            "| N/A   N/A    N/A            N/A /   N/A |        N/A /       N/A |     N/A         "
+            " N/A |");
 }
 
 TEST(SmiTable, ALostGpuHasErrors) {
@@ -145,7 +145,7 @@ TEST(SmiTable, ALostGpuHasErrors) {
   lost.condition = DeviceCondition::unavailable;
   const auto lines = lines_of(table(report_of({lost}, "580.65.06")));
   EXPECT_EQ(lines[8],
-            "|ERR!  ERR!    ERR!          ERR! /  ERR! |       ERR! /      ERR! |   ERR!         "
+            "| ERR! ERR!    ERR!          ERR! /  ERR! |       ERR! /      ERR! |    ERR!         "
             "ERR! |");
 }
 
