@@ -169,9 +169,9 @@ std::map<DeviceId, andon::LeaseFacts> AlertAdapter::lease_facts(const Snapshot& 
   std::map<DeviceId, andon::LeaseFacts> facts;
   const lease::GpuPool& pool = leases_.gpus();
   // If no GPU was ever leased or allocated, there are no unleased processes, only users.
-  const bool has_only_users = leases_.last_fence() == 0 && !pool.is_observe_only();
+  const bool has_only_users = leases_.last_fence() == 0 && !pool.allocator();
   if (leases_.grant_error() || has_only_users) return facts;
-  const auto& unleased = pool.unleased_processes();
+  const auto& unleased = pool.unleased().all();
   for (const DeviceState& device : snapshot.devices) {
     andon::LeaseFacts& gpu = facts[device.info.id];
     gpu.leased = leases_.is_leased(device.info.id);

@@ -17,7 +17,7 @@ void ExternalJobs::accept_report(Allocator allocator) {
 
 void ExternalJobs::observe_only(Allocator allocator) {
   if (policy_.mode == GrantMode::grant || gpus_.allocator() == allocator) return;
-  const bool observed_before = gpus_.is_observe_only();
+  const bool observed_before = gpus_.allocator().has_value();
   gpus_.observe_only(allocator);
   if (!observed_before) {
     log::info("leases: {} allocates the GPUs of this machine; gpuyard only observes them",
@@ -49,7 +49,7 @@ void ExternalJobs::stop_observing(const LeaseStore::OnDone& on_done) {
                              "{} no longer runs it",
                              lease.id, words.job, words.name)});
   }
-  if (gpus_.is_observe_only()) {
+  if (gpus_.allocator()) {
     gpus_.stop_observing();
     log::info("leases: gpuyard leases the GPUs of this machine again");
     for (const DeviceId& gpu : gpus_.ids()) transitions_.refresh(gpu);

@@ -16,6 +16,29 @@ bool contains(const std::string& name, const std::string& part) {
   return part.empty() || to_lower(name).find(to_lower(part)) != std::string::npos;
 }
 
+// A process that cannot be seen withholds a GPU from leasing. An allocator's GPU is not leased, and
+// such a process may be of any job.
+bool is_unleased(const ObservedProcess& process, bool is_leased, bool observes) {
+  using enum ObservedProcess::Attribution;
+  if (!observes) return process.attribution != member;
+  if (process.attribution != outsider || !process.started || process.in_job) return false;
+  // A job may have started it with the help of a daemon of root's: in a container, or over MPS.
+  return !is_leased || (!process.in_container && process.uid != 0);
+}
+
+// Updates the used memory, drawing excluded, which may be newer than that of update_gpus().
+void set_used_bytes(PoolGpu& gpu, std::int64_t used_bytes) {
+  if (!gpu.total_bytes) return;
+  gpu.free_bytes = std::max<std::int64_t>(*gpu.total_bytes - used_bytes - gpu.graphics_bytes, 0);
+}
+
+// Returns the memory that is used though no process is listed.
+std::optional<std::int64_t> hidden_bytes(const PoolGpu& gpu) {
+  if (!gpu.total_bytes || !gpu.free_bytes) return std::nullopt;
+  const std::int64_t used = *gpu.total_bytes - *gpu.free_bytes - gpu.graphics_bytes;
+  return used > *gpu.total_bytes / GpuPool::kIdleMemoryDivisor ? std::optional(used) : std::nullopt;
+}
+
 }  // namespace
 
 void GpuPool::update_gpus(const std::vector<PoolGpu>& all, TimePoint now) {
@@ -41,8 +64,7 @@ void GpuPool::update_gpus(const std::vector<PoolGpu>& all, TimePoint now) {
     drop_unneeded_override(gpu.info.id);
   }
   std::erase_if(gpus_, [&](const auto& one) { return present.count(one.first) == 0; });
-  std::erase_if(unleased_processes_,
-                [&](const auto& one) { return present.count(one.first) == 0; });
+  unleased_.remove_absent(present);
   std::erase_if(observed_, [&](const DeviceId& one) { return present.count(one) == 0; });
   std::erase_if(hidden_work_, [&](const auto& one) { return present.count(one.first) == 0; });
   std::erase_if(overrides_, [&](const auto& one) { return present.count(one.first) == 0; });
@@ -95,19 +117,13 @@ std::optional<Cordon> GpuPool::cordon_of(const DeviceId& gpu) const {
 }
 
 void GpuPool::observe_only(Allocator allocator) {
-  if (!std::exchange(allocator_, allocator)) forget_unleased();
-}
-
-void GpuPool::forget_unleased() {
-  unleased_processes_.clear();
-  unleased_uses_.clear();
-  listed_.clear();
+  if (!std::exchange(allocator_, allocator)) unleased_.clear();
 }
 
 void GpuPool::stop_observing() {
   allocator_.reset();
   has_report_ = false;
-  forget_unleased();
+  unleased_.clear();
   observed_.clear();
 }
 
@@ -139,17 +155,6 @@ std::optional<std::int64_t> GpuPool::idle_bytes(const DeviceId& gpu) const {
   return found == idle_bytes_.end() ? std::nullopt : std::optional(found->second);
 }
 
-bool GpuPool::update_inventory() {
-  std::vector<std::string> inventory;
-  for (const auto& [id, slot] : slots_) {
-    const auto gpu = gpus_.find(id);
-    if (gpu == gpus_.end()) continue;
-    inventory.push_back(fmt::format("{} {} {} {}", id, slot, gpu->second.info.name,
-                                    gpu->second.total_bytes.value_or(-1)));
-  }
-  return inventory != std::exchange(inventory_, inventory);
-}
-
 std::vector<ObservedProcess> GpuPool::observe(const DeviceId& gpu, const Observation& observation,
                                               TimePoint now) {
   const auto& list = observation.processes_by_gpu.at(gpu);
@@ -163,91 +168,18 @@ std::vector<ObservedProcess> GpuPool::observe(const DeviceId& gpu, const Observa
   const auto used = observation.used_bytes.find(gpu);
   if (used != observation.used_bytes.end() && used->second) {
     if (list->empty() && !is_leased(gpu)) idle_bytes_[gpu] = *used->second;
-    update_used_bytes(gpu, *used->second);
+    if (pool_gpu != gpus_.end()) set_used_bytes(pool_gpu->second, *used->second);
   }
   if (!knows_unleased()) return {};
   std::vector<ObservedProcess> unleased;
   const bool is_split = pool_gpu != gpus_.end() && pool_gpu->second.is_split;
-  if (!is_observe_only() || !is_split) {
-    std::ranges::copy_if(*list, std::back_inserter(unleased),
-                         [&](const ObservedProcess& one) { return is_unleased(gpu, one); });
-  }
-  return update_unleased(gpu, std::move(unleased), now);
-}
-
-// A process that cannot be seen withholds a GPU from leasing. An allocator's GPU is not leased, and
-// such a process may be of any job.
-bool GpuPool::is_unleased(const DeviceId& gpu, const ObservedProcess& process) const {
-  using enum ObservedProcess::Attribution;
-  if (!is_observe_only()) return process.attribution != member;
-  if (process.attribution != outsider || !process.started || process.in_job) return false;
-  // A job may have started it with the help of a daemon of root's: in a container, or over MPS.
-  return !is_leased(gpu) || (!process.in_container && process.uid != 0);
-}
-
-void GpuPool::remove_recent(const DeviceId& gpu, std::vector<ObservedProcess>& unleased,
-                            TimePoint now) const {
-  const auto& uses = unleased_uses_.at(gpu);
-  std::erase_if(unleased, [&](const ObservedProcess& one) {
-    return now - uses.at({one.pid, *one.started}).since < kReportDelay;
-  });
-}
-
-std::vector<ObservedProcess> GpuPool::update_unleased(const DeviceId& gpu,
-                                                      std::vector<ObservedProcess> unleased,
-                                                      TimePoint now) {
-  // A job that began without a daemon is known once its allocator reports it, so the time before
-  // does not count against its processes.
-  const bool first = listed_.insert(gpu).second && !is_observe_only();
-  auto& known = unleased_uses_[gpu];
-  for (const ObservedProcess& one : unleased) {
-    if (!one.started) continue;
-    const UnleasedUse new_use{first ? *one.started : now, now};
-    UnleasedUse& use = known.try_emplace({one.pid, *one.started}, new_use).first->second;
-    if (is_leased(gpu) && !is_observe_only()) use.since = now;
-    use.last_seen_at = now;
-  }
-  std::erase_if(known,
-                [&](const auto& one) { return now - one.second.last_seen_at > kMissingGrace; });
-  if (is_observe_only()) remove_recent(gpu, unleased, now);
-  const auto before = std::exchange(unleased_processes_[gpu], std::move(unleased));
-  std::vector<ObservedProcess> newcomers;
-  for (const ObservedProcess& one : unleased_processes_[gpu]) {
-    const bool same = std::ranges::any_of(before, [&](const ObservedProcess& other) {
-      return other.pid == one.pid && other.started == one.started;
+  const bool in_lease = is_leased(gpu);
+  if (!allocator_ || !is_split) {
+    std::ranges::copy_if(*list, std::back_inserter(unleased), [&](const ObservedProcess& one) {
+      return is_unleased(one, in_lease, allocator_.has_value());
     });
-    if (one.attribution == ObservedProcess::Attribution::outsider && !same)
-      newcomers.push_back(one);
   }
-  if (unleased_processes_[gpu].empty()) unleased_processes_.erase(gpu);
-  return newcomers;
-}
-
-std::optional<TimePoint> GpuPool::unleased_since(const DeviceId& gpu,
-                                                 const ProcessKey& process) const {
-  const auto all = unleased_uses_.find(gpu);
-  if (all == unleased_uses_.end()) return std::nullopt;
-  const auto since = all->second.find(process);
-  return since == all->second.end() ? std::nullopt : std::optional(since->second.since);
-}
-
-void GpuPool::update_used_bytes(const DeviceId& id, std::int64_t used_bytes) {
-  const auto gpu = gpus_.find(id);
-  if (gpu == gpus_.end() || !gpu->second.total_bytes) return;
-  const std::int64_t used = used_bytes + gpu->second.graphics_bytes;
-  gpu->second.free_bytes = std::max<std::int64_t>(*gpu->second.total_bytes - used, 0);
-}
-
-// Returns the memory that is used though the GPU is unleased and no process is listed.
-std::optional<std::int64_t> GpuPool::hidden_bytes(const DeviceId& id) const {
-  const auto gpu = gpus_.find(id);
-  const auto slot = slots_.find(id);
-  if (gpu == gpus_.end() || slot == slots_.end() || scheduler_.allocations().holder(slot->second))
-    return std::nullopt;
-  if (!gpu->second.total_bytes || !gpu->second.free_bytes) return std::nullopt;
-  const std::int64_t used =
-      *gpu->second.total_bytes - *gpu->second.free_bytes - gpu->second.graphics_bytes;
-  return used > *gpu->second.total_bytes / kIdleMemoryDivisor ? std::optional(used) : std::nullopt;
+  return unleased_.update(gpu, std::move(unleased), in_lease, allocator_.has_value(), now);
 }
 
 void GpuPool::update_activity(const PoolGpu& gpu) {
@@ -262,7 +194,10 @@ void GpuPool::update_activity(const PoolGpu& gpu) {
 }
 
 std::optional<WithheldReason> GpuPool::hidden_use(const DeviceId& id) const {
-  if (const auto hidden = hidden_bytes(id)) {
+  const auto gpu = gpus_.find(id);
+  const bool is_free = slots_.contains(id) && !is_leased(id);
+  const auto hidden = gpu != gpus_.end() && is_free ? hidden_bytes(gpu->second) : std::nullopt;
+  if (hidden) {
     return WithheldReason{
         kInUse, fmt::format("{:.1f} GiB of its memory is in use by processes not visible from here",
                             to_gib(*hidden))};
@@ -282,15 +217,6 @@ std::optional<WithheldReason> GpuPool::own_withheld_reason(const PoolGpu& gpu) c
 bool GpuPool::is_overridden(const DeviceId& id, std::string_view word) const {
   const auto found = overrides_.find(id);
   return found != overrides_.end() && found->second.contains(word);
-}
-
-std::optional<Error> GpuPool::override_error(const DeviceId& id) const {
-  const auto why = withheld_reason(id);
-  if (!why || why->first == kUnknown || why->first == kInUse) return std::nullopt;
-  return Error{Errc::conflict,
-               fmt::format("GPU {} is withheld for a reason that cannot be overridden",
-                           label_of(gpus_.at(id).info)),
-               why->second};
 }
 
 void GpuPool::override_withholding(const DeviceId& id, const std::string& word) {
@@ -313,7 +239,6 @@ void GpuPool::reassign_slots() {
   slots_.clear();
   cordons_.clear();
   observed_.clear();
-  inventory_.clear();
   for (const auto& [id, gpu] : gpus_) assign_slot(gpu);
 }
 
@@ -322,9 +247,9 @@ GpuAvailability GpuPool::availability(const DeviceId& id) const {
   const auto gpu = gpus_.find(id);
   now.in_service = gpu != gpus_.end() && !own_withheld_reason(gpu->second) && !cordon_of(id) &&
                    observed_.count(id) > 0;
-  now.in_service = now.in_service && !is_observe_only();
+  now.in_service = now.in_service && !allocator_;
   now.in_unleased_use =
-      unleased_processes_.count(id) > 0 || (hidden_use(id) && !is_overridden(id, kInUse));
+      unleased_.all().contains(id) || (hidden_use(id) && !is_overridden(id, kInUse));
   if (gpu == gpus_.end()) return now;
   now.free_bytes = gpu->second.free_bytes;
   now.temperature_c = gpu->second.temperature_c;
@@ -378,8 +303,8 @@ std::optional<WithheldReason> GpuPool::withheld_reason(const DeviceId& id) const
   if (observed_.count(id) == 0) {
     return WithheldReason{"new", "its processes have not been checked yet"};
   }
-  const auto unleased = unleased_processes_.find(id);
-  if (unleased == unleased_processes_.end()) {
+  const auto unleased = unleased_.all().find(id);
+  if (unleased == unleased_.all().end()) {
     auto hidden = hidden_use(id);
     return is_overridden(id, kInUse) ? std::nullopt : hidden;
   }

@@ -18,6 +18,7 @@
 #include "core/lease/lease_storage.h"
 #include "core/lease/process_observer.h"
 #include "core/lease/scheduler.h"
+#include "core/lease/unleased_processes.h"
 
 namespace gpuyard::lease {
 
@@ -54,10 +55,6 @@ class GpuPool {
   // means a process, listed or not: a container does not see its neighbours' processes.
   static constexpr std::int64_t kIdleMemoryDivisor = 10;
 
-  // Where an allocator has the GPUs, a process without a lease counts as unleased after this time:
-  // the report of its job may come later than the process.
-  static constexpr Duration kReportDelay = std::chrono::seconds(30);
-
   explicit GpuPool(Scheduler& scheduler) : scheduler_(scheduler) {}
 
   // The largest age of a reading of a GPU when it arrives.
@@ -65,8 +62,6 @@ class GpuPool {
 
   // Accepts all present GPUs. Removes one that is gone and not leased.
   void update_gpus(const std::vector<PoolGpu>&, TimePoint now);
-  // Remembers the GPUs that claims can use now. Returns whether they changed since the last call.
-  bool update_inventory();
   // Returns the slot of a GPU that a lease has, even before update_gpus() has named the GPU.
   std::optional<Slot> slot_of(const DeviceId&);
   void cordon(Cordon);
@@ -75,8 +70,6 @@ class GpuPool {
   std::optional<Cordon> uncordon(const DeviceId&, const std::string& by, WallTime now);
   // Returns the GPU's own cordon merged with that of all GPUs.
   std::optional<Cordon> cordon_of(const DeviceId&) const;
-  // Returns why a withholding cannot be overridden: the GPU is withheld for something known.
-  std::optional<Error> override_error(const DeviceId& gpu) const;
   // Leases the GPU although it is withheld for this word, kUnknown or kInUse, until it is withheld
   // for no reason or for another one.
   void override_withholding(const DeviceId& gpu, const std::string& word);
@@ -85,9 +78,8 @@ class GpuPool {
   void observe_only(Allocator);
   // The allocator has reported since the daemon's start: what it gave to no job is known.
   void record_report() { has_report_ = true; }
-  // Whether unleased_processes() can be complete.
-  bool knows_unleased() const { return !is_observe_only() || has_report_; }
-  bool is_observe_only() const { return allocator_.has_value(); }
+  // Whether unleased() can be complete.
+  bool knows_unleased() const { return !allocator_ || has_report_; }
   // Returns the one that has the GPUs; nothing while gpuyard leases them.
   std::optional<Allocator> allocator() const { return allocator_; }
   // Each GPU must have its processes checked before it is in service again.
@@ -106,10 +98,6 @@ class GpuPool {
   bool is_leased(const DeviceId&) const;
   // Returns how much memory was used while no process used the GPU; nothing: not known.
   std::optional<std::int64_t> idle_bytes(const DeviceId&) const;
-  // Returns since when this process is known to use the GPU; nothing if it was not seen yet. A
-  // process that was there at the first observation counts from its start. The time in which the
-  // GPU was leased does not count.
-  std::optional<TimePoint> unleased_since(const DeviceId&, const ProcessKey&) const;
   // Starts over with a new scheduler: every GPU gets a new slot, and cordons have to be set again.
   void reassign_slots();
 
@@ -121,32 +109,12 @@ class GpuPool {
   const std::map<DeviceId, Slot>& slots() const { return slots_; }
   std::vector<DeviceId> ids() const;  // GPUs that have a slot
   const std::map<DeviceId, PoolGpu>& gpus() const { return gpus_; }
-  const std::map<DeviceId, std::vector<ObservedProcess>>& unleased_processes() const {
-    return unleased_processes_;
-  }
+  const UnleasedProcesses& unleased() const { return unleased_; }
   bool is_complete() const { return is_complete_; }  // update_gpus() was called
 
  private:
-  // A process that is missing from the lists counts as present for this long.
-  static constexpr Duration kMissingGrace = std::chrono::seconds(10);
-  struct UnleasedUse {
-    TimePoint since;
-    TimePoint last_seen_at;
-  };
-
   void assign_slot(const PoolGpu&);
-  void forget_unleased();
-  // Updates the used memory, drawing excluded, which may be newer than that of update_gpus().
-  void update_used_bytes(const DeviceId&, std::int64_t used_bytes);
-  // Whether the process needs a lease and has none.
-  bool is_unleased(const DeviceId&, const ObservedProcess&) const;
-  // Removes processes that an allocator may still report.
-  void remove_recent(const DeviceId&, std::vector<ObservedProcess>&, TimePoint now) const;
-  std::vector<ObservedProcess> update_unleased(const DeviceId&,
-                                               std::vector<ObservedProcess> unleased,
-                                               TimePoint now);
   void update_activity(const PoolGpu&);
-  std::optional<std::int64_t> hidden_bytes(const DeviceId&) const;
   // Returns why it is withheld, regardless of overrides: by facts of the GPU itself, or by its use.
   std::optional<WithheldReason> own_withheld_reason(const PoolGpu&) const;
   std::optional<WithheldReason> hidden_use(const DeviceId&) const;
@@ -157,16 +125,13 @@ class GpuPool {
   std::map<DeviceId, Slot> slots_;
   std::map<DeviceId, PoolGpu> gpus_;
   std::map<DeviceId, Cordon> cordons_;
-  std::map<DeviceId, std::vector<ObservedProcess>> unleased_processes_;
+  UnleasedProcesses unleased_;
   std::set<DeviceId> observed_;
-  std::set<DeviceId> listed_;  // GPUs whose list was read at least once
-  std::map<DeviceId, std::map<ProcessKey, UnleasedUse>> unleased_uses_;
   std::map<DeviceId, TimePoint> freed_at_;
   std::map<DeviceId, std::int64_t> idle_bytes_;
   std::map<DeviceId, HiddenWork> hidden_work_;
   // The words that each was withheld for.
   std::map<DeviceId, std::set<std::string, std::less<>>> overrides_;
-  std::vector<std::string> inventory_;  // at the last update_inventory()
   bool is_complete_ = false;
   std::optional<Allocator> allocator_;
   bool has_report_ = false;  // of the allocator

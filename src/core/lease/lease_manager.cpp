@@ -15,6 +15,16 @@ bool is_child(const Lease& lease, const ProcessIdentity& process) {
                                                        &ProcessKey::pid) != lease.processes.end();
 }
 
+// Returns why a withholding cannot be overridden: the GPU is withheld for something known.
+std::optional<Error> override_error(const GpuPool& gpus, const DeviceId& id) {
+  const auto why = gpus.withheld_reason(id);
+  if (!why || why->first == kUnknown || why->first == kInUse) return std::nullopt;
+  return Error{Errc::conflict,
+               fmt::format("GPU {} is withheld for a reason that cannot be overridden",
+                           label_of(gpus.gpus().at(id).info)),
+               why->second};
+}
+
 }  // namespace
 
 LeaseManager::LeaseManager(Loop& loop, ProcessObserver& observer, LeaseStorage& storage,
@@ -202,7 +212,7 @@ void LeaseManager::override_withholding(const Caller& caller, const std::vector<
                                         const std::string& reason, const OnDone& on_done) {
   if (auto why = readiness_.change_error()) return loop_.post([on_done, why] { on_done(*why); });
   for (const DeviceId& gpu : gpus) {
-    if (auto why = gpus_.override_error(gpu)) return loop_.post([on_done, why] { on_done(*why); });
+    if (auto why = override_error(gpus_, gpu)) return loop_.post([on_done, why] { on_done(*why); });
   }
   for (const DeviceId& gpu : gpus) {
     const auto withheld = gpus_.withheld_reason(gpu);

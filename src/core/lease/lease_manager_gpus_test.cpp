@@ -492,8 +492,8 @@ class TreeAdoption : public ::testing::Test {
     fixture.leases->on_processes();
     fixture.loop.run_posted();
     std::vector<std::uint32_t> pids;
-    const auto seen = fixture.leases->gpus().unleased_processes().find(gpu);
-    if (seen == fixture.leases->gpus().unleased_processes().end()) return pids;
+    const auto seen = fixture.leases->gpus().unleased().all().find(gpu);
+    if (seen == fixture.leases->gpus().unleased().all().end()) return pids;
     for (const ObservedProcess& one : seen->second) pids.push_back(one.pid);
     return pids;
   }

@@ -138,8 +138,7 @@ TEST(Jobs, FirstJobSwitchesToObserveOnly) {
   fixture.leases->on_processes();
   fixture.loop.advance(seconds(1));
   EXPECT_EQ(fixture.leases->gpus().withheld_reason("GPU-0")->first, "observed");
-  EXPECT_TRUE(fixture.leases->gpus().unleased_processes().empty())
-      << "its job may still be reported";
+  EXPECT_TRUE(fixture.leases->gpus().unleased().all().empty()) << "its job may still be reported";
   const auto adopted = fixture.result_of([&](const LeaseManager::OnLease& answer) {
     fixture.leases->adopt(fixture.observer.caller(kRoot), 66, "", answer);
   });
@@ -160,7 +159,7 @@ class UnleasedInObserveMode : public testing::Test {
       fixture.loop.advance(seconds(1));
     }
     std::vector<std::uint32_t> pids;
-    for (const auto& [gpu, processes] : fixture.leases->gpus().unleased_processes()) {
+    for (const auto& [gpu, processes] : fixture.leases->gpus().unleased().all()) {
       for (const ObservedProcess& one : processes) pids.push_back(one.pid);
     }
     return pids;
@@ -218,7 +217,7 @@ TEST_F(UnleasedInObserveMode, ContainerOrRootsProcessCountsOnlyWhereNoJobIs) {
         node.leases->on_processes();
         node.loop.advance(seconds(1));
       }
-      const auto& all = node.leases->gpus().unleased_processes();
+      const auto& all = node.leases->gpus().unleased().all();
       const auto found = all.find("GPU-1");
       return found != all.end() ? found->second.size() : 0;
     };
@@ -312,16 +311,16 @@ TEST(Jobs, GpusAreLeasedAgainOnceAllocatorIsForgotten) {
   fixture.observer.start(66, 2000);
   fixture.observer.running.at(66).gpus = {"GPU-1"};
   EXPECT_FALSE(forget(fixture));
-  EXPECT_FALSE(fixture.leases->gpus().is_observe_only());
+  EXPECT_FALSE(fixture.leases->gpus().allocator());
   EXPECT_EQ(fixture.claim(10, "a")->gpus, std::vector<DeviceId>{"GPU-0"});
   EXPECT_EQ(fixture.leases->gpus().withheld_reason("GPU-1")->first, "squatted");
   EXPECT_FALSE(forget(fixture)) << "a second time";
   fixture.kill();
   fixture.begin();
   fixture.loop.advance(seconds(1));
-  EXPECT_FALSE(fixture.leases->gpus().is_observe_only()) << "no job is left in the journal";
+  EXPECT_FALSE(fixture.leases->gpus().allocator()) << "no job is left in the journal";
   fixture.leases->accept_report(Allocator::slurm);
-  EXPECT_TRUE(fixture.leases->gpus().is_observe_only()) << "after the next hook";
+  EXPECT_TRUE(fixture.leases->gpus().allocator()) << "after the next hook";
 }
 
 TEST(Jobs, ConfiguredObserveModeCannotBeForgotten) {

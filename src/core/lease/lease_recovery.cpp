@@ -136,7 +136,7 @@ void LeaseRecovery::open_if_ready() {
     return;
   if (!progress_.is_observed) return observe_restored();
   readiness_.open(loop_.now());
-  if (gpus_.is_observe_only()) jobs_.cancel_waiting();
+  if (gpus_.allocator()) jobs_.cancel_waiting();
   transitions_.apply_effects(scheduler_.open(loop_.now()));
   updater_.observe_new_gpus();
   drains_.start();

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace gpuyard::lease {
 
 void PoolUpdater::update_gpus(const std::vector<PoolGpu>& all) {
@@ -23,11 +25,23 @@ void PoolUpdater::observe_new_gpus() {
 }
 
 void PoolUpdater::recompute_eligibility() {
-  if (!gpus_.update_inventory()) return;
+  std::vector<std::string> inventory;
+  for (const auto& [id, slot] : gpus_.slots()) {
+    const auto gpu = gpus_.gpus().find(id);
+    if (gpu == gpus_.gpus().end()) continue;
+    inventory.push_back(fmt::format("{} {} {} {}", id, slot, gpu->second.info.name,
+                                    gpu->second.total_bytes.value_or(-1)));
+  }
+  if (inventory == std::exchange(inventory_, inventory)) return;
   for (const auto& [ticket, id] : live_.ids_by_ticket()) {
     const Lease* lease = live_.find(ticket);
     if (lease) scheduler_.set_eligible(ticket, gpus_.eligible_gpus(lease->spec));
   }
+}
+
+void PoolUpdater::clear() {
+  is_observing_ = is_observing_new_gpus_ = false;
+  inventory_.clear();
 }
 
 void PoolUpdater::on_processes() {

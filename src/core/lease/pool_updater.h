@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "base/lifetime.h"
@@ -34,7 +35,7 @@ class PoolUpdater {
   void on_processes();
   void update_unleased(const Observation&);
   // Starts over: observations that have not ended are void.
-  void clear() { is_observing_ = is_observing_new_gpus_ = false; }
+  void clear();
 
  private:
   LeaseParts& parts_;
@@ -47,6 +48,7 @@ class PoolUpdater {
   const LeaseReadiness& readiness_ = parts_.readiness;
   LeaseTransitions& transitions_;
   std::function<void(const DeviceId&, const ObservedProcess&)> on_unleased_process_;
+  std::vector<std::string> inventory_;  // what claims could use at recompute_eligibility()
   // One observation of each kind at a time.
   bool is_observing_ = false;
   bool is_observing_new_gpus_ = false;

@@ -122,7 +122,7 @@ std::optional<Error> ProcessAdopter::check_adoptable(const PendingAdoption& adop
     const Lease* lease = live_.find(ticket);
     const auto came_later = [&](const DeviceId& gpu) {
       return std::ranges::all_of(tree.own.at(gpu), [&](const ProcessKey& one) {
-        return lease->requested_at < gpus_.unleased_since(gpu, one).value_or(loop_.now());
+        return lease->requested_at < gpus_.unleased().since(gpu, one).value_or(loop_.now());
       });
     };
     const auto wanted = gpus_.ids_of(claim.request.eligible & used);

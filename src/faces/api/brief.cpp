@@ -53,7 +53,7 @@ Occupancy occupancy_of(const BriefApi& api, const DeviceId& id,
     return {lease.state == lease::LeaseState::draining ? draining : leased,
             display_name(api.users, lease.uid)};
   }
-  const auto& unleased = api.leases.gpus().unleased_processes();
+  const auto& unleased = api.leases.gpus().unleased().all();
   if (const auto found = unleased.find(id); found != unleased.end() && !found->second.empty()) {
     // The owner of a process that cannot be seen from here is not known.
     const auto known =

@@ -27,7 +27,7 @@ void report_observe_only(const lease::LeaseManager& leases, const RouteCall& cal
 
 void stop_observing(lease::LeaseManager& leases, const RouteCall& call, lease::Allocator allocator,
                     const std::function<void(const Result<void>&)>& on_done) {
-  const bool before = leases.gpus().is_observe_only();
+  const bool before = leases.gpus().allocator().has_value();
   leases.stop_observing([call, allocator, before, on_done](const Result<void>& result) {
     if (result && before) {
       call.report_action(

@@ -139,7 +139,7 @@ std::string unleased_process_text(const LeaseFacts& facts, const DeviceId& gpu,
 
 std::string unleased_use_reason(const LeaseFacts& facts, const lease::LeaseSpec& spec,
                                 const Viewer& viewer) {
-  const auto& unleased = facts.leases.gpus().unleased_processes();
+  const auto& unleased = facts.leases.gpus().unleased().all();
   std::vector<std::string> parts;
   for (const DeviceId& gpu : eligible_gpus(facts, spec)) {
     const auto found = unleased.find(gpu);

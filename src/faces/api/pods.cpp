@@ -88,7 +88,7 @@ void begin_pod(PodApi& api, const RouteCall& call, const PodName& named,
   if (!name) return respond(name.error());
   auto gpus = resolve_uuids(api.facts.telemetry, body.uuids);
   if (!gpus) return respond(gpus.error());
-  const bool before = api.leases.gpus().is_observe_only();
+  const bool before = api.leases.gpus().allocator().has_value();
   const lease::ExternalJob pod{*name, lease::kPodsUid, gpus->ids, body.note.value_or(""),
                                lease::Allocator::kubernetes};
   api.leases.begin_job(caller_of(call), pod,

@@ -39,7 +39,7 @@ TEST_F(Pods, OnlyRootReportsPods) {
     EXPECT_EQ(ask(http::Method::put, kPod, R"({"uuids":["GPU-0"]})", peer)->status(), 403);
     EXPECT_EQ(del(kPod, peer)->status(), 403);
   }
-  EXPECT_FALSE(world_.leases->gpus().is_observe_only());
+  EXPECT_FALSE(world_.leases->gpus().allocator());
   EXPECT_THAT(list(), IsEmpty());
 }
 
@@ -119,7 +119,7 @@ TEST_F(Pods, MalformedReportsAreRefused) {
   EXPECT_EQ(put(R"({"uuids":["GPU-0"]})", "/api/gpu/pods/Default/trainer")->status(), 400);
   EXPECT_EQ(put(R"({"uuids":["GPU-0"]})", "/api/gpu/pods/default/-trainer")->status(), 400);
   EXPECT_EQ(del("/api/gpu/pods/default/a_b", local_user(0))->status(), 400);
-  EXPECT_FALSE(world_.leases->gpus().is_observe_only());
+  EXPECT_FALSE(world_.leases->gpus().allocator());
 }
 
 TEST_F(Pods, GpusAreLeasedAgainOnceKubernetesIsForgotten) {
@@ -131,7 +131,7 @@ TEST_F(Pods, GpusAreLeasedAgainOnceKubernetesIsForgotten) {
   ASSERT_EQ(del(kPod, local_user(0))->status(), 200);
   pass(std::chrono::seconds(1));
   EXPECT_EQ(del(kList, local_user(0))->status(), 200);
-  EXPECT_FALSE(world_.leases->gpus().is_observe_only());
+  EXPECT_FALSE(world_.leases->gpus().allocator());
   EXPECT_EQ(del(kList, local_user(0))->status(), 200) << "a second time";
 }
 
@@ -145,7 +145,7 @@ TEST_F(Pods, ReportOfTheDevicePluginCountsUntilItIsOld) {
   EXPECT_THAT(answer->text(), HasSubstr(R"("hidden":["GPU-0","GPU-9"])"));
   EXPECT_EQ(hides("GPU-0"), true);
   EXPECT_EQ(hides("GPU-1"), false);
-  EXPECT_FALSE(world_.leases->gpus().is_observe_only()) << "no pod was reported";
+  EXPECT_FALSE(world_.leases->gpus().allocator()) << "no pod was reported";
   EXPECT_EQ(put(R"({"hidden":[]})", kPlugin)->status(), 200);
   EXPECT_EQ(hides("GPU-0"), false);
   pass(andon::PluginReport::kMaxAge);

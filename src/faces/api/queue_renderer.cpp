@@ -127,7 +127,7 @@ protocol::Queue queue_without_claims(const LeaseFacts& facts, const Viewer& view
   protocol::Queue queue;
   queue.simulated = is_simulated(facts.telemetry);
   queue.pending_claimers = static_cast<std::int64_t>(leases.waiting_claim_count());
-  for (const auto& [gpu, unleased] : leases.gpus().unleased_processes()) {
+  for (const auto& [gpu, unleased] : leases.gpus().unleased().all()) {
     for (const lease::ObservedProcess& process : unleased) {
       if (process.attribution != lease::ObservedProcess::Attribution::outsider) continue;
       queue.squatters.push_back(unleased_process_of(facts, gpu, process, viewer));
@@ -144,7 +144,7 @@ protocol::Queue queue_without_claims(const LeaseFacts& facts, const Viewer& view
 }
 
 bool has_unleased_process(const lease::GpuPool& gpus, uid_t uid) {
-  return std::ranges::any_of(gpus.unleased_processes(), [&](const auto& one) {
+  return std::ranges::any_of(gpus.unleased().all(), [&](const auto& one) {
     return std::ranges::count(one.second, uid, &lease::ObservedProcess::uid) > 0;
   });
 }

@@ -80,7 +80,7 @@ void get_slurm(SlurmApi& api, const NoParams&, const Responder<SlurmNode>& respo
 void check_slurm(SlurmApi& api, const RouteCall& call, const NoParams&,
                  const protocol::SlurmCheck& body, const Responder<SlurmNode>& respond) {
   if (body.trouble) api.error = *body.trouble;
-  const bool before = api.leases.gpus().is_observe_only();
+  const bool before = api.leases.gpus().allocator().has_value();
   api.leases.accept_report(lease::Allocator::slurm);
   report_observe_only(api.leases, call, before);
   respond(node_of(api));
@@ -156,7 +156,7 @@ void begin_job(SlurmApi& api, const RouteCall& call, const JobName& named,
   const std::string note = body.note.value_or("");
   auto gpus = resolve_minors(api.verdicts, body.minors);
   if (!gpus) return respond(gpus.error());
-  const bool before = api.leases.gpus().is_observe_only();
+  const bool before = api.leases.gpus().allocator().has_value();
   api.leases.begin_job(caller_of(call), {*name, body.uid, gpus->ids, note},
                        [&api, viewer = viewer_of(call.principal), unknown = gpus->unknown,
                         respond](const Result<lease::Lease>& lease) {

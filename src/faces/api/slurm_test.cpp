@@ -33,7 +33,7 @@ TEST_F(Slurm, OnlyRootReportsJobs) {
     EXPECT_EQ(del(kJob, peer)->status(), 403);
     EXPECT_EQ(post(kCheck, "{}", peer)->status(), 403);
   }
-  EXPECT_FALSE(world_.leases->gpus().is_observe_only());
+  EXPECT_FALSE(world_.leases->gpus().allocator());
 }
 
 TEST_F(Slurm, UnknownDeviceNumbersReturnUnavailable) {
