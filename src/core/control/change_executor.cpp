@@ -3,6 +3,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/lifetime.h"
 #include "core/control/command_port.h"
 #include "core/control/setting_change_executor.h"
 
@@ -18,8 +19,9 @@ class SingleCommandExecutor final : public ChangeExecutor {
   void start() override {
     const auto* const clear = std::get_if<ClearEcc>(&change_.task);
     if (clear == nullptr) {
-      context_.reset_gpu(change_.dry_run,
-                         [this](const Result<void>& done) { finish(done, ChangeOutcome::reset); });
+      context_.reset_gpu(change_.dry_run, lifetime_.guard([this](const Result<void>& done) {
+        finish(done, ChangeOutcome::reset);
+      }));
     } else if (change_.dry_run) {
       finish({}, ChangeOutcome::planned);
     } else {
@@ -40,6 +42,7 @@ class SingleCommandExecutor final : public ChangeExecutor {
 
   ExecutorContext& context_;
   const QueuedChange& change_;
+  Lifetime lifetime_;
 };
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "core/control/audit.h"
 #include "core/control/command_port.h"
-#include "core/control/managed_setting.h"
+#include "core/control/gpu_settings.h"
 #include "core/control/queued_change.h"
 #include "gpu/device/command.h"
 #include "gpu/device/setting.h"
@@ -18,25 +18,17 @@
 namespace gpuyard::control {
 
 // The services that an executor may use; the GPU's queue implements them. A callback never runs
-// inside the call it was given to, except where it says so, and none runs after the change has
-// ended.
+// inside the call it was given to, except where it says so. None of a command runs after the change
+// has ended; those of the storage and of a reset may.
 class ExecutorContext {
  public:
   virtual ~ExecutorContext() = default;
   virtual Loop& loop() = 0;
   virtual const std::string& boot_id() const = 0;
   virtual const DeviceInfo& gpu() const = 0;
-  virtual const ManagedSetting* managed_setting(SettingKind) const = 0;
+  virtual GpuSettings& settings() = 0;
 
   virtual void send_command(Command, std::function<void(const CommandCompletion&)> on_done) = 0;
-  // Saves the setting where it outlives the daemon, and then in memory; in neither if that fails.
-  // May call back inside the call.
-  virtual void persist(const ManagedSetting&, std::function<void(const Result<void>&)> on_done) = 0;
-  // Saves the setting in memory at once, and where it outlives the daemon as soon as possible: for
-  // a change that has happened already.
-  virtual void record(const ManagedSetting&, CommitTiming = CommitTiming::now) = 0;
-  // Removes a managed setting in the same way.
-  virtual void remove(SettingKind) = 0;
   // Queues a ReconcileSetting after GpuQueue::kReconcileDelay.
   virtual void reconcile_later(SettingKind) = 0;
   virtual void reset_gpu(bool dry_run, std::function<void(const Result<void>&)> on_done) = 0;

@@ -20,15 +20,6 @@ Error terminated_error(const DeviceInfo& gpu) {
   return {Errc::unavailable, fmt::format("GPU management task for GPU {} terminated", gpu.index)};
 }
 
-// Guards a callback of the storage or of a reset, which may come when the executor that waits for
-// it, or the queue, is gone.
-ControlStorage::OnSaved GpuQueue::guard_callback(ControlStorage::OnSaved on_done) {
-  return lifetime_.guard(
-      [this, on_done = std::move(on_done), generation = generation_](const Result<void>& done) {
-        if (executor_ && generation == generation_) on_done(done);
-      });
-}
-
 void GpuQueue::submit(QueuedChange change) {
   if (closed_) {
     return refuse(change,
@@ -83,11 +74,8 @@ void GpuQueue::refuse_unauthorized() {
 }
 
 void GpuQueue::start_next() {
-  if (take_next()) start_soon();
-}
-
-// Not inside the call that queued the change: that may come from a loop over the settings here.
-void GpuQueue::start_soon() {
+  if (!take_next()) return;
+  // Not inside the call that queued the change: that may come from a loop over the settings here.
   start_timer_ = environment_.loop.call_at(started_at_, [this] { executor_->start(); });
 }
 
@@ -98,9 +86,8 @@ bool GpuQueue::take_next() {
   queue_.pop_front();
   started_at_ = environment_.loop.now();
   const auto kind = kind_of(current_->task);
-  const ManagedSetting* managed = kind ? managed_setting(*kind) : nullptr;
+  const ManagedSetting* managed = kind ? settings_.find(*kind) : nullptr;
   claims_before_ = managed != nullptr ? managed->claims : std::vector<SettingClaim>();
-  ++generation_;
   executor_ = make_executor(*this, *current_);
   return true;
 }
@@ -119,11 +106,6 @@ void GpuQueue::finish(std::optional<ChangeResult> result) {
   environment_.on_finished(gpu_, queued_change, result, started_at_);
   if (queued_change.on_done) queued_change.on_done(result.value_or(ChangeResult{}), claims_before);
   start_next();
-}
-
-const ManagedSetting* GpuQueue::managed_setting(SettingKind kind) const {
-  const auto found = managed_settings_.find(kind);
-  return found == managed_settings_.end() ? nullptr : &found->second;
 }
 
 void GpuQueue::send_command(Command command,
@@ -178,69 +160,6 @@ void GpuQueue::on_command_done(const CommandCompletion& completion) {
   if (const auto on_done = std::exchange(on_completion_, nullptr)) on_done(completion);
 }
 
-void GpuQueue::persist(const ManagedSetting& managed,
-                       std::function<void(const Result<void>&)> on_done) {
-  ControlTransaction transaction;
-  transaction.put = managed;
-  if (record_at_once(transaction)) {
-    managed_settings_[managed.kind] = managed;
-    return on_done({});
-  }
-  const auto on_saved = guard_callback([this, managed,
-                                        on_done = std::move(on_done)](const Result<void>& done) {
-    if (!done) {
-      return on_done(Error{Errc::unavailable,
-                           "nothing was changed, because the change could not be recorded first: " +
-                               done.error().text()});
-    }
-    managed_settings_[managed.kind] = managed;
-    on_done(done);
-  });
-  const auto timing = outlives_boot(managed.kind) ? CommitTiming::durable : CommitTiming::now;
-  if (environment_.storage.save(std::move(transaction), timing, on_saved)) return;
-  start_timer_ = environment_.loop.call_at(environment_.loop.now(), [on_saved] {
-    on_saved(Error{Errc::busy, "the disk queue is full"});
-  });
-}
-
-bool GpuQueue::record_at_once(const ControlTransaction& transaction) {
-  const SettingKind kind = transaction.put ? transaction.put->kind : transaction.removed->kind;
-  return !outlives_boot(kind) && environment_.storage.record(transaction, on_saved(kind));
-}
-
-void GpuQueue::record(const ManagedSetting& managed, CommitTiming timing) {
-  managed_settings_[managed.kind] = managed;
-  save(managed.kind, timing);
-}
-
-void GpuQueue::remove(SettingKind kind) {
-  if (managed_settings_.erase(kind) > 0) save(kind, CommitTiming::now);
-}
-
-void GpuQueue::save(SettingKind kind, CommitTiming timing) {
-  ControlTransaction transaction;
-  if (const ManagedSetting* managed = this->managed_setting(kind)) {
-    transaction.put = *managed;
-  } else {
-    transaction.removed = ManagedSetting{gpu_.id, kind};
-  }
-  if (timing == CommitTiming::now && record_at_once(transaction)) return;
-  if (!environment_.storage.save(std::move(transaction), timing, on_saved(kind))) save_later(kind);
-}
-
-ControlStorage::OnSaved GpuQueue::on_saved(SettingKind kind) {
-  return lifetime_.guard([this, kind](const Result<void>& done) {
-    if (!done) save_later(kind);
-  });
-}
-
-void GpuQueue::save_later(SettingKind kind) {
-  unsaved_.insert(kind);
-  save_timer_ = environment_.loop.call_after(kReconcileDelay, [this] {
-    for (const SettingKind one : std::exchange(unsaved_, {})) save(one, CommitTiming::now);
-  });
-}
-
 void GpuQueue::reconcile_later(SettingKind kind) {
   unreconciled_.insert(kind);
   reconcile_timer_ = environment_.loop.call_after(kReconcileDelay, [this] {
@@ -256,15 +175,15 @@ void GpuQueue::on_setter_back() {
 }
 
 void GpuQueue::on_driver_back() {
-  for (const auto& [kind, managed] : managed_settings_) enqueue_internal(ReconcileSetting{kind});
+  for (const auto& [kind, managed] : settings_.all()) enqueue_internal(ReconcileSetting{kind});
 }
 
 void GpuQueue::suspend() {
-  for (const auto& [kind, managed] : managed_settings_) enqueue_internal(Suspend{kind});
+  for (const auto& [kind, managed] : settings_.all()) enqueue_internal(Suspend{kind});
 }
 
 void GpuQueue::reset_gpu(bool dry_run, std::function<void(const Result<void>&)> on_done) {
-  environment_.reset_gpu(gpu_, dry_run, guard_callback(std::move(on_done)));
+  environment_.reset_gpu(gpu_, dry_run, std::move(on_done));
 }
 
 void GpuQueue::abandon() {

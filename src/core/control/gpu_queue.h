@@ -5,11 +5,9 @@
 #pragma once
 
 #include <deque>
-#include <map>
 #include <memory>
 #include <set>
 
-#include "base/lifetime.h"
 #include "base/limits.h"
 #include "core/control/change_executor.h"
 #include "core/control/command_port.h"
@@ -39,18 +37,13 @@ class GpuQueue final : private ExecutorContext {
  public:
   // The environment outlives its queues.
   GpuQueue(QueueEnvironment& environment, DeviceInfo gpu)
-      : environment_(environment), gpu_(std::move(gpu)) {}
+      : environment_(environment),
+        gpu_(std::move(gpu)),
+        settings_(environment.loop, environment.storage, gpu_.id) {}
   GpuQueue(const GpuQueue&) = delete;
   GpuQueue& operator=(const GpuQueue&) = delete;
 
-  // Takes over a managed setting that an earlier daemon saved.
-  void recover_setting(ManagedSetting managed) {
-    managed_settings_[managed.kind] = std::move(managed);
-  }
-  const std::map<SettingKind, ManagedSetting>& managed_settings() const {
-    return managed_settings_;
-  }
-  const ManagedSetting* managed_setting(SettingKind) const override;
+  GpuSettings& settings() override { return settings_; }
   const DeviceInfo& device() const { return gpu_; }
   void update_device(DeviceInfo gpu) { gpu_ = std::move(gpu); }
 
@@ -87,28 +80,19 @@ class GpuQueue final : private ExecutorContext {
   const std::string& boot_id() const override { return environment_.boot_id; }
   const DeviceInfo& gpu() const override { return gpu_; }
   void send_command(Command, std::function<void(const CommandCompletion&)> on_done) override;
-  void persist(const ManagedSetting&, std::function<void(const Result<void>&)> on_done) override;
-  void record(const ManagedSetting&, CommitTiming) override;
-  void remove(SettingKind) override;
   void reconcile_later(SettingKind) override;
   void reset_gpu(bool dry_run, std::function<void(const Result<void>&)> on_done) override;
   void finish(std::optional<ChangeResult>) override;
 
   bool take_next();
-  void start_soon();
   std::optional<Error> authorization_error(const Command&) const;
   void fail_sent_command(bool changes);
   void on_command_done(const CommandCompletion&);
-  bool record_at_once(const ControlTransaction&);
-  void save(SettingKind, CommitTiming);
-  ControlStorage::OnSaved on_saved(SettingKind);
-  void save_later(SettingKind);
   void refuse(const QueuedChange&, Error);
-  ControlStorage::OnSaved guard_callback(ControlStorage::OnSaved on_done);
 
   QueueEnvironment& environment_;
   DeviceInfo gpu_;
-  std::map<SettingKind, ManagedSetting> managed_settings_;
+  GpuSettings settings_;
   std::deque<QueuedChange> queue_;
   bool closed_ = false;
 
@@ -116,17 +100,13 @@ class GpuQueue final : private ExecutorContext {
   std::vector<SettingClaim> claims_before_;
   std::unique_ptr<ChangeExecutor> executor_;
   TimePoint started_at_;
-  std::uint64_t generation_ = 0;
   CommandRequest command_request_;  // in progress while on_completion_ is set
   bool sent_ = false;               // to the driver-host or the setter
   std::function<void(const CommandCompletion&)> on_completion_;
 
-  std::set<SettingKind> unsaved_;  // changed in memory, but not yet on the disk
   std::set<SettingKind> unreconciled_;
-  Subscription save_timer_;
   Subscription reconcile_timer_;
   Subscription start_timer_;
-  Lifetime lifetime_;
 };
 
 // "GPU management task for GPU {index} terminated"

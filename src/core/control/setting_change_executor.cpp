@@ -31,7 +31,7 @@ SettingChangeExecutor::SettingChangeExecutor(ExecutorContext& context, const Que
       change_(change),
       kind_(kind),
       next_{context.gpu().id, kind, context.boot_id()} {
-  if (const ManagedSetting* managed = context.managed_setting(kind)) before_ = next_ = *managed;
+  if (const ManagedSetting* managed = context.settings().find(kind)) before_ = next_ = *managed;
   result_.kind = kind;
   result_.before = next_.written;
 }
@@ -75,7 +75,7 @@ void SettingChangeExecutor::on_value_read(const CommandCompletion& completion) {
     if (is_set_value()) return fail(*std::move(error));
     // The claim is gone all the same; the setting is restored when the GPU answers again.
     next_.status = SettingStatus::owed;
-    context_.record(next_);
+    context_.settings().record(next_);
     context_.reconcile_later(kind_);
     return is_reconciling() ? context_.finish(std::nullopt) : fail(*std::move(error));
   }
@@ -104,7 +104,7 @@ void SettingChangeExecutor::reconcile_setting(const SettingState& state) {
   if (reconciliation.new_baseline) next_.baseline = reconciliation.new_baseline;
   switch (reconciliation.result) {
     case ReconcileResult::nothing:
-      context_.remove(kind_);
+      context_.settings().remove(kind_);
       return finish_without_write(state, ChangeOutcome::restored);
     case ReconcileResult::drifted:
       return on_drifted();
@@ -140,7 +140,7 @@ void SettingChangeExecutor::apply_target() {
   if (change_.dry_run) return finish(ChangeOutcome::planned);
   if (!target) {  // never read in this boot, and without a claim now
     if (is_suspending()) return context_.finish(std::nullopt);
-    context_.remove(kind_);
+    context_.settings().remove(kind_);
     return finish(ChangeOutcome::restored);
   }
   if (next_.status == SettingStatus::drifted) return on_drifted();
@@ -149,10 +149,11 @@ void SettingChangeExecutor::apply_target() {
                                before_->status != SettingStatus::owed &&
                                before_->status != SettingStatus::drifted;
   if (already_written && (outbid || !is_set_value())) {
-    context_.persist(next_, [this, outbid](const Result<void>& persisted) {
-      if (!persisted) return fail(Error(persisted.error()));
-      finish(outbid ? ChangeOutcome::held : ChangeOutcome::restored);
-    });
+    context_.settings().persist(next_,
+                                lifetime_.guard([this, outbid](const Result<void>& persisted) {
+                                  if (!persisted) return fail(Error(persisted.error()));
+                                  finish(outbid ? ChangeOutcome::held : ChangeOutcome::restored);
+                                }));
     return;
   }
   std::vector<SettingValue> expected;
@@ -168,14 +169,16 @@ void SettingChangeExecutor::write(const Setting& target,
   next_.replaced = next_.written ? next_.written : next_.baseline;
   next_.written = target;
   result_.after = target;
-  context_.persist(next_, [this, target, expected](const Result<void>& persisted) {
-    if (!persisted) {
-      if (is_reconciling()) context_.reconcile_later(kind_);
-      return fail(Error(persisted.error()));
-    }
-    context_.send_command(Apply{target, expected},
-                          [this](const CommandCompletion& completion) { on_written(completion); });
-  });
+  context_.settings().persist(
+      next_, lifetime_.guard([this, target, expected](const Result<void>& persisted) {
+        if (!persisted) {
+          if (is_reconciling()) context_.reconcile_later(kind_);
+          return fail(Error(persisted.error()));
+        }
+        context_.send_command(Apply{target, expected}, [this](const CommandCompletion& completion) {
+          on_written(completion);
+        });
+      }));
 }
 
 void SettingChangeExecutor::on_written(const CommandCompletion& completion) {
@@ -213,14 +216,14 @@ void SettingChangeExecutor::on_write_failed(const CommandCompletion& completion)
   if (other_value) return on_drifted();
   const bool unchanged = is_set_value() && completion.outcome_known;
   if (unchanged && before_) {
-    context_.record(*before_);
+    context_.settings().record(*before_);
   } else if (unchanged) {
-    context_.remove(kind_);
+    context_.settings().remove(kind_);
   } else {
     // A claim that could not be written is dropped; one that its owner dropped stays dropped.
     if (is_set_value()) next_.claims = before_ ? before_->claims : std::vector<SettingClaim>();
     next_.status = SettingStatus::owed;
-    context_.record(next_);
+    context_.settings().record(next_);
     context_.reconcile_later(kind_);
   }
   fail(std::move(error));
@@ -241,10 +244,11 @@ void SettingChangeExecutor::on_drifted() {
 }
 
 void SettingChangeExecutor::record_or_remove() {
-  if (next_.claims.empty()) return context_.remove(kind_);
-  const ManagedSetting* managed = context_.managed_setting(kind_);
+  if (next_.claims.empty()) return context_.settings().remove(kind_);
+  const ManagedSetting* managed = context_.settings().find(kind_);
   // The disk has the write already, and the next start would come to the same result.
-  if (managed == nullptr || !(*managed == next_)) context_.record(next_, CommitTiming::soon);
+  if (managed == nullptr || !(*managed == next_))
+    context_.settings().record(next_, CommitTiming::soon);
 }
 
 void SettingChangeExecutor::fail(Error error) {

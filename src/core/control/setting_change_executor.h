@@ -33,6 +33,7 @@
 
 #include <optional>
 
+#include "base/lifetime.h"
 #include "core/control/change_executor.h"
 #include "core/control/command_port.h"
 #include "core/control/managed_setting.h"
@@ -75,6 +76,7 @@ class SettingChangeExecutor final : public ChangeExecutor {
   ManagedSetting next_;
   bool can_drift_ = false;  // the write in progress replaces only values that we know
   ChangeResult result_;
+  Lifetime lifetime_;
 };
 
 }  // namespace gpuyard::control

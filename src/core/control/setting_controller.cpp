@@ -71,7 +71,7 @@ void SettingController::recover_setting(ManagedSetting managed) {
   const auto queue = queues_.find(managed.gpu);
   if (queue == queues_.end()) return absent_settings_[managed.gpu].push_back(std::move(managed));
   const SettingKind kind = managed.kind;
-  queue->second->recover_setting(std::move(managed));
+  queue->second->settings().recover(std::move(managed));
   if (open_gpus_.contains(queue->first) && policy_.enabled)
     queue->second->enqueue_internal(ReconcileSetting{kind});
 }
@@ -87,7 +87,7 @@ void SettingController::on_inventory(const Inventory& inventory) {
       if (on_stopped_) queue->close();
     }
     if (auto absent = absent_settings_.extract(device.id)) {
-      for (ManagedSetting& managed : absent.mapped()) queue->recover_setting(std::move(managed));
+      for (ManagedSetting& managed : absent.mapped()) queue->settings().recover(std::move(managed));
     }
     if (device.fault) {
       open_gpus_.erase(device.id);
@@ -164,7 +164,7 @@ Result<SettingController::PreparedChanges> SettingController::prepare(
       allowed = Error{Errc::not_found, fmt::format("GPU {} not found", gpu)};
       break;
     }
-    for (QueuedChange& change : expand(request, queue->second->managed_settings())) {
+    for (QueuedChange& change : expand(request, queue->second->settings().all())) {
       prepared.emplace_back(queue->second.get(), std::move(change));
     }
   }
@@ -282,7 +282,7 @@ void SettingController::schedule_expiry() {
   if (!policy_.enabled) return;
   std::optional<TimePoint> first;
   for (const auto& [id, queue] : queues_) {
-    for (const auto& [kind, managed] : queue->managed_settings()) {
+    for (const auto& [kind, managed] : queue->settings().all()) {
       const auto next = next_expiry(managed);
       if (next && (!first || *next < *first)) first = next;
     }
@@ -294,7 +294,7 @@ void SettingController::schedule_expiry() {
 void SettingController::expire_claims() {
   const TimePoint now = loop_.now();
   for (const auto& [id, queue] : queues_) {
-    for (const auto& [kind, managed] : queue->managed_settings()) {
+    for (const auto& [kind, managed] : queue->settings().all()) {
       const auto next = next_expiry(managed);
       if (next && *next <= now) queue->enqueue_internal(Expire{kind});
     }
@@ -321,7 +321,7 @@ void SettingController::stop(std::function<void()> on_done) {
 const ManagedSetting* SettingController::managed_setting(const DeviceId& gpu,
                                                          SettingKind kind) const {
   const auto queue = queues_.find(gpu);
-  return queue == queues_.end() ? nullptr : queue->second->managed_setting(kind);
+  return queue == queues_.end() ? nullptr : queue->second->settings().find(kind);
 }
 
 std::vector<std::string> SettingController::notes() const {
