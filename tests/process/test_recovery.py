@@ -63,12 +63,12 @@ def heal(world, yard):
 SILENT = r"the driver has not responded for \d+\.\d s; showing the last readings"
 
 ROWS = [
-    Row("a reading the GPU does not support (3)",
+    Row("an unsupported reading (3)",
         lambda w, y: w.fail(SICK, "utilization_rates", 3), heal,
-        "within ten minutes of being supported: what is not is asked for rarely",
+        "within ten minutes of being supported",
         missing={"utilization_gpu_percent": "Not Supported"},
         no_series=['gpu_utilization_percent{device="1"}'], cli=r"^ +1 .* - "),
-    Row("a reading this user may not have (4)",
+    Row("a reading without permission (4)",
         lambda w, y: w.fail(SICK, "power_usage", 4), heal, "with the next reading",
         missing={"power_draw_w": "Insufficient Permissions"},
         no_series=['gpu_power_watts{device="1"}']),
@@ -77,7 +77,7 @@ ROWS = [
         "with the next reading", series=['gpu_query_errors_total{device="1"} 1']),
     Row("a call takes 400 ms",
         lambda w, y: w.slow(SICK, "temperature", 400), heal,
-        "there is nothing to recover from: that GPU's readings come later",
+        "no recovery needed: the readings of this GPU are late",
         series=['gpu_temperature_celsius{device="1"}']),
     Row("the GPU falls off the bus (15)",
         lambda w, y: w.lose(SICK), lambda w, y: w.reset(SICK), "with the next reading after a reset",
@@ -86,7 +86,7 @@ ROWS = [
         series=['gpu_responsive{device="1"} 0', 'gpu_health{device="1"} 2'],
         no_series=['gpu_power_watts{device="1"}'], events=["gpu_unavailable", "health_changed"],
         back=["gpu_responsive", "health_changed"]),
-    Row("the GPU wants a reset (16)",
+    Row("the GPU requires a reset (16)",
         lambda w, y: w.require_reset(SICK), lambda w, y: w.reset(SICK),
         "with the next reading after a reset",
         condition="unavailable", why="GPU requires reset", health="unhealthy",
@@ -94,47 +94,47 @@ ROWS = [
         cli="^GPU 1 is unavailable: GPU requires reset", series=['gpu_responsive{device="1"} 0'],
         no_series=['gpu_power_watts{device="1"}'], events=["gpu_unavailable", "health_changed"],
         back=["gpu_responsive", "health_changed"]),
-    Row("a call on one GPU does not return",
+    Row("a call on one GPU hangs",
         lambda w, y: w.hang(SICK), heal, "when the call returns",
         condition="unresponsive", why=SILENT, health=None, cli="^GPU 1 is unresponsive: ",
         series=['gpu_responsive{device="1"} 0'], no_series=['gpu_power_watts{device="1"}'],
         events=["gpu_unresponsive"], back=["gpu_responsive"]),
-    Row("no call returns: a lock held in the driver",
+    Row("every call hangs: a lock held in the driver",
         lambda w, y: w.hang_driver(), lambda w, y: w.heal_all(),
-        "when calls return; after 30 s the driver-host is replaced, after two it is left alone",
+        "when calls return; the driver-host is replaced after 30 s, unless two killed ones still hang",
         condition="unresponsive", why=SILENT, health=None, cli="^GPU 1 is unresponsive: ", everybody=True,
         series=['gpu_responsive{device="0"} 0', 'gpu_responsive{device="1"} 0'],
         no_series=["gpu_power_watts{"], events=["gpu_unresponsive"], back=["gpu_responsive"]),
     Row("the driver is unloaded (9)",
         lambda w, y: w.unload_driver(), lambda w, y: w.load_driver(),
-        "within 10 s of being loaded: it is tried again and again", driver_up=False, everybody=True,
+        "within 10 s of being loaded", driver_up=False, everybody=True,
         condition="gone", series=["gpuyard_driver_up 0"], no_series=["gpu_power_watts{"],
         events=["driver_down"], back=["driver_up"]),
-    Row("the driver is replaced under us (18)",
+    Row("the driver is replaced at runtime (18)",
         lambda w, y: w.reload_driver(seconds=1, version="550.54.15"), nothing,
-        "a new driver-host loads the new one", everybody=True, events=["driver_down", "driver_up"],
+        "with a new driver-host, which loads the new one", everybody=True, events=["driver_down", "driver_up"],
         series=["gpuyard_driver_up 1"]),
     Row("the driver-host crashes", kill_host, nothing,
-        "another is started within 100 ms", events=["driver_down", "driver_up"], everybody=True,
+        "with another driver-host, within 100 ms", events=["driver_down", "driver_up"], everybody=True,
         series=["gpuyard_driver_up 1"]),
-    Row("the driver-host stands still", freeze_host, thaw_host,
-        "when it goes on; after 30 s it is replaced", condition="unresponsive", why=SILENT,
+    Row("the driver-host is stopped", freeze_host, thaw_host,
+        "when it continues; it is replaced after 30 s", condition="unresponsive", why=SILENT,
         health=None, everybody=True, cli="^GPU 1 is unresponsive: ", series=['gpu_responsive{device="1"} 0'],
         no_series=["gpu_power_watts{"], events=["gpu_unresponsive"], back=["gpu_responsive"]),
-    Row("Xid 79: an event, here without what it stands for", lambda w, y: w.xid(SICK, 79), nothing,
-        "there is nothing to recover from",
+    Row("Xid 79, the event alone", lambda w, y: w.xid(SICK, 79), nothing,
+        "no recovery needed",
         series=['xid="79"} 1'], events=["xid"]),
     Row("an uncorrectable memory error",
         lambda w, y: w.memory_errors(SICK, uncorrected=1), nothing,
         "with a reset or reboot, when the counters are cleared or an alert about it is acknowledged; not with "
         "a restart of the daemon", health="unhealthy",
         series=['gpu_health{device="1"} 2'], events=["health_changed"]),
-    Row("heat: 30 degrees more around it",
+    Row("ambient temperature 30 degrees higher",
         lambda w, y: w.heat(SICK, 30), lambda w, y: w.heat(SICK, 0), "when it is cool again",
         health="degraded", series=['gpu_health{device="1"} 1'], events=["health_changed"],
         back=["health_changed"]),
     Row("the board's power brake",
-        lambda w, y: w.inject(SICK, "--power-brake"), heal, "when it is let go",
+        lambda w, y: w.inject(SICK, "--power-brake"), heal, "when it is released",
         series=['gpu_throttle_reason_active{device="1",reason="hw_power_brake"} 1']),
     Row("a PCIe link of one lane",
         lambda w, y: w.inject(SICK, "--pcie-width", "1"), heal, "when the link is whole again",
@@ -277,12 +277,14 @@ def words(values):
 
 def document():
     lines = [
-        "# What happens when something breaks", "",
-        "Every row is a test (`tests/process/test_recovery.py`, which writes this page): the fault is",
-        "put on one of four simulated GPUs, every face is asked, and the end is waited for. Unless it",
-        "says otherwise the other GPUs keep being read every second. A reading that is missing is null",
-        "with a reason in JSON, has no series in `/metrics` and is a `-` on the screen.", "",
-        "| fault | the API says | `gpuyard devices` | `/metrics` | events | how it ends |",
+        "# Recover from faults of GPUs and drivers", "",
+        "    gpuyard alerts        what is wrong, and what to do",
+        "    gpuyard events        what has happened", "",
+        "[troubleshooting.md](troubleshooting.md) leads from a symptom to its repair. This page lists each fault, its",
+        "report, and how it ends. The other GPUs are read every second throughout, unless all are affected. A missing",
+        "reading is null with a reason in JSON, has no series in `/metrics`, and is `-` on the screen.",
+        "`tests/process/test_recovery.py` tests each row on four simulated GPUs, and writes this page.", "",
+        "| fault | API | `gpuyard devices` | `/metrics` | events | ends |",
         "|---|---|---|---|---|---|"]
     for row in ROWS:
         said = f"`{row.condition}`" if row.driver_up else "no driver; `/ready` is 503"
@@ -295,26 +297,25 @@ def document():
         metrics = words(row.series)
         metrics += f"; none of {words(row.no_series)}" if row.no_series else ""
         events = words(row.events) + (f"; then {words(row.back)}" if row.back else "")
-        others = " All GPUs are struck." if row.everybody else ""
+        others = " All GPUs are affected." if row.everybody else ""
         lines.append(f"| {row.fault} | {said} | {cli} | {metrics} | {events} | {row.recovers}.{others} |")
-    lines += ["", "Beside these, each with a test of its own: a thread of the driver in uninterruptible "
-              "sleep, and a", "daemon that ends and another that starts beside it "
-              "(`test_stuck_in_kernel.py`); a library in which", "functions are missing "
-              "(`test_half_a_library.py`); a GPU that is unplugged and comes back under another",
-              "index; GPUs of which nothing can be read, whose driver-host is started again after 30 s "
-              "(`test_unknown.py`);", "the simulated world itself dying.", "",
-              "What is known of the machine - its boards, their indexes, which of their memory errors are new - "
-              "is stored", "in `state.db` and outlives the daemon (`test_machine_memory.py`):", "",
-              "- The first verdict after a start waits for it, 2 s at most; if the disk is slower, the verdict "
-              "is made again.", "- A board that the driver no longer lists is missing until it is back "
-              "or its alert is acknowledged.", "- It is written when it changes; when a board was last seen, "
-              "once an hour and when the daemon stops.", "- Simulated boards, recordings and another NVML "
-              "(`--nvml`) are another machine.", "",
+    lines += ["", "Tested apart: a driver thread in uninterruptible sleep, and a second daemon beside one that ends",
+              "(`test_stuck_in_kernel.py`); a library without some functions (`test_half_a_library.py`); a GPU that comes back",
+              "under another index; a simulated world that dies; GPUs without any reading, whose driver-host is restarted after",
+              "30 s (`test_unknown.py`).", "",
+              "## After a restart", "",
+              "`state.db` stores the boards, their indexes and their known memory errors (`test_machine_memory.py`):", "",
+              "- The first verdict waits for it, 2 s at most; on a slower disk, the verdict is made again.",
+              "- A board that the driver no longer lists is missing until it is back or its alert is acknowledged.",
+              "- Changes are written at once; the time when a board was last seen, once an hour and when the daemon stops.",
+              "- Simulated boards, recordings and another NVML (`--nvml`) count as another machine.", "",
               "## A row that cannot be read", "",
-              "An error of the disk or the memory can make one row of `state.db` unreadable, in a file that is "
-              "otherwise", "intact. The daemon moves that row to the table `unreadable_rows` and continues with the "
-              "rest. The log names", "the row, and so do `gpuyard queue` and `gpuyard doctor` until the daemon ends; "
-              "later daemons report that there", "are such rows (`test_lease_disk.py`):", "",
+              "    sqlite3 state.db 'SELECT * FROM unreadable_rows'      # stop the daemon first",
+              "    sqlite3 state.db 'DELETE FROM unreadable_rows'", "",
+              "An error of the disk or the memory can make one row of `state.db` unreadable. The daemon moves it to the table",
+              "`unreadable_rows` and continues. The log names the row, and so do `gpuyard queue` and `gpuyard doctor` until the",
+              "daemon ends. Later daemons report only that the table has rows (`test_lease_disk.py`). The `content` of a row has",
+              "the form that `INSERT INTO origin VALUES(...)` takes, so you can repair it and insert it again.", "",
               "| row | effect |", "|---|---|",
               "| a waiting or ended lease | it is forgotten |",
               "| a lease that had GPUs | it is ended, and its GPUs are cordoned: check which processes use them, then "
@@ -328,11 +329,7 @@ def document():
               "again if its cause is still present |",
               "| a resolved alert | it is left out of the history |",
               "| a board | its GPU is cordoned, because new memory errors cannot be distinguished from old ones |",
-              "| an energy account, an energy window | the account starts again; the window is lost |", "",
-              "The note stays while the table has rows. To inspect and then delete them, stop the daemon: "
-              "`sqlite3 state.db", "'SELECT * FROM unreadable_rows'` and `'DELETE FROM unreadable_rows'`. The "
-              "`content` of a row has the form", "that `INSERT INTO origin VALUES(...)` takes, so that you can repair it "
-              "and insert it again.", ""]
+              "| an energy account, an energy window | the account starts again; the window is lost |", ""]
     return "\n".join(lines)
 
 
