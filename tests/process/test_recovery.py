@@ -77,7 +77,7 @@ ROWS = [
         "with the next reading", series=['gpu_query_errors_total{device="1"} 1']),
     Row("a call takes 400 ms",
         lambda w, y: w.slow(SICK, "temperature", 400), heal,
-        "no recovery needed: the readings of this GPU are late",
+        "no recovery needed: its readings are late",
         series=['gpu_temperature_celsius{device="1"}']),
     Row("the GPU falls off the bus (15)",
         lambda w, y: w.lose(SICK), lambda w, y: w.reset(SICK), "with the next reading after a reset",
@@ -126,8 +126,7 @@ ROWS = [
         series=['xid="79"} 1'], events=["xid"]),
     Row("an uncorrectable memory error",
         lambda w, y: w.memory_errors(SICK, uncorrected=1), nothing,
-        "with a reset or reboot, when the counters are cleared or an alert about it is acknowledged; not with "
-        "a restart of the daemon", health="unhealthy",
+        "with a reset, a reboot, cleared counters or an acknowledged alert, not with a restart of the daemon", health="unhealthy",
         series=['gpu_health{device="1"} 2'], events=["health_changed"]),
     Row("ambient temperature 30 degrees higher",
         lambda w, y: w.heat(SICK, 30), lambda w, y: w.heat(SICK, 0), "when it is cool again",
@@ -280,29 +279,26 @@ def document():
         "# Recover from faults of GPUs and drivers", "",
         "    gpuyard alerts        what is wrong, and what to do",
         "    gpuyard events        what has happened", "",
-        "[troubleshooting.md](troubleshooting.md) leads from a symptom to its repair. This page lists each fault, its",
-        "report, and how it ends. The other GPUs are read every second throughout, unless all are affected. A missing",
-        "reading is null with a reason in JSON, has no series in `/metrics`, and is `-` on the screen.",
-        "`tests/process/test_recovery.py` tests each row on four simulated GPUs, and writes this page.", "",
+        "This page lists faults, their reports and their ends; [troubleshooting.md](troubleshooting.md) starts from a symptom.",
+        "Unaffected GPUs are read every second. A missing reading is null with a reason in JSON, has no series in",
+        "`/metrics`, and is `-` on the screen. `tests/process/test_recovery.py` tests each row, and writes this page.", "",
         "| fault | API | `gpuyard devices` | `/metrics` | events | ends |",
         "|---|---|---|---|---|---|"]
     for row in ROWS:
         said = f"`{row.condition}`" if row.driver_up else "no driver; `/ready` is 503"
-        why = row.why.replace(r"\d+\.\d", "N")
+        why = row.why.replace(r"\d+\.\d", "N").removesuffix("; showing the last readings")
         said += f": {why}" if why else ""
         said += f"; {words(row.missing)} null" if row.missing else ""
         said += f"; health `{row.health or 'null'}`" if row.health != "healthy" else ""
-        cli = row.cli.lstrip("^").replace(r"^ +1 .* - ", "`-`") if row.cli else "-"
-        cli = "`-` in its place" if cli.startswith(" +1") else cli
-        metrics = words(row.series)
-        metrics += f"; none of {words(row.no_series)}" if row.no_series else ""
+        cli = row.cli.lstrip("^").rstrip(" :").replace(r"^ +1 .* - ", "`-`") if row.cli else "-"
+        cli = "`-` in its place" if row.cli.startswith("^ +1") else cli
+        missing = [f"none of {words(row.no_series)}"] if row.no_series else []
+        metrics = "; ".join([words(row.series)] * bool(row.series) + missing) or "-"
         events = words(row.events) + (f"; then {words(row.back)}" if row.back else "")
-        others = " All GPUs are affected." if row.everybody else ""
-        lines.append(f"| {row.fault} | {said} | {cli} | {metrics} | {events} | {row.recovers}.{others} |")
-    lines += ["", "Tested apart: a driver thread in uninterruptible sleep, and a second daemon beside one that ends",
-              "(`test_stuck_in_kernel.py`); a library without some functions (`test_half_a_library.py`); a GPU that comes back",
-              "under another index; a simulated world that dies; GPUs without any reading, whose driver-host is restarted after",
-              "30 s (`test_unknown.py`).", "",
+        scope = " (all GPUs)" if row.everybody else ""
+        lines.append(f"| {row.fault}{scope} | {said} | {cli} | {metrics} | {events} | {row.recovers} |")
+    lines += ["", "Other tests: `test_stuck_in_kernel.py` (a driver thread in uninterruptible sleep), `test_half_a_library.py` (missing",
+              "functions), `test_unknown.py` (GPUs without readings: the driver-host restarts after 30 s).", "",
               "## After a restart", "",
               "`state.db` stores the boards, their indexes and their known memory errors (`test_machine_memory.py`):", "",
               "- The first verdict waits for it, 2 s at most; on a slower disk, the verdict is made again.",
