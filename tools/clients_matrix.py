@@ -27,17 +27,20 @@ WHAT = {
     "btop's 17 names (stand-in)": "Debian's btop 1.2.13 has no GPU support: its names, called by us",
 }
 
-HEAD = """# Clients of the simulated NVML
+HEAD = """# Run other GPU tools on the simulator
 
-What foreign programs show of a simulated fleet of two GPUs, on every model, compared with
-`gpuyard sim status` in a test. Written by `tools/clients_matrix.py` from the reports of those tests.
+    gpuyard sim start --gpus 2 && export GPUYARD_SIM_WORLD=... LD_LIBRARY_PATH=...    # as it prints
+    nvtop
+
+Tests run these programs on two simulated GPUs of every model and compare what they show with `gpuyard sim status`.
+`tools/clients_matrix.py` writes this page from the reports of those tests.
 
 """
 
 TAIL = """
-Not tried: nvidia_gpu_exporter, whose module the Go proxy does not hand out; nvidia-smi, which needs
-private entry points of NVIDIA's library. all-smi is told by an `lspci` of the test's own that there is
-an NVIDIA board: it asks that before it loads NVML.
+Not tried: nvidia_gpu_exporter, whose module the Go proxy does not serve; nvidia-smi, which needs private entry
+points of NVIDIA's library. all-smi runs `lspci` before it loads NVML; the test has its own, which reports a board
+of NVIDIA.
 """
 
 
