@@ -22,8 +22,10 @@ NAME = re.compile(r"`([a-z][a-z0-9]*(?:_[a-z0-9]+)+)`")  # such as `share_percen
 SOURCES = ["src", "simulator", "include", "python", "packaging", "web", "*CMakeLists.txt", ":!*_test.cpp"]
 # Keys of other programs' JSON, and other names that are none of ours.
 FOREIGN_KEYS = {
-    "docs/cli.md": {"args", "invoke_interval", "path", "plugin", "pluginConfig", "source", "timeout"},  # node-problem-detector
-    "docs/kubernetes.md": {"cluster", "clusters", "context", "contexts", "current-context"},  # a kubeconfig
+    # A configuration of node-problem-detector.
+    "docs/cli.md": {"args", "invoke_interval", "path", "plugin", "pluginConfig", "source", "timeout"},
+    # A kubeconfig.
+    "docs/kubernetes.md": {"cluster", "clusters", "context", "contexts", "current-context"},
 }
 FOREIGN_NAMES = {"authorized_keys", "hpc_job", "training_gpu_temperature_celsius"}
 
