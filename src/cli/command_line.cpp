@@ -11,9 +11,9 @@
 #include "cli/help.h"
 #include "cli/options.h"
 #include "cli/read/json_output.h"
-#include "cli/read/smi_words.h"
 #include "cli/screen/output.h"
 #include "cli/shared_options.h"
+#include "cli/smi/smi_words.h"
 #include "cli/verbs.h"
 
 namespace gpuyard::cli {

@@ -11,8 +11,8 @@
 
 #include "base/command_host.h"
 #include "cli/command_line.h"
-#include "cli/read/smi_words.h"
 #include "cli/screen/output.h"
+#include "cli/smi/smi_words.h"
 #include "daemon/mark_link.h"
 #include "daemon/setter_link.h"
 #include "faces/client/ssh.h"

@@ -7,8 +7,8 @@
 
 #include "base/text.h"
 #include "base/try.h"
-#include "cli/read/smi_fields.h"
 #include "cli/shared_options.h"
+#include "cli/smi/smi_fields.h"
 
 namespace gpuyard::cli {
 namespace {

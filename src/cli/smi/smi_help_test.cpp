@@ -1,4 +1,4 @@
-#include "cli/read/smi_help.h"
+#include "cli/smi/smi_help.h"
 
 #include <set>
 
@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "cli/read/query_fields.h"
-#include "cli/read/smi_fields.h"
+#include "cli/smi/smi_fields.h"
 
 namespace gpuyard::cli {
 namespace {

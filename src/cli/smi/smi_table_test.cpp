@@ -1,4 +1,4 @@
-#include "cli/read/smi_table.h"
+#include "cli/smi/smi_table.h"
 
 #include <ctime>
 

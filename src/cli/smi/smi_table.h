@@ -1,7 +1,7 @@
 // The table that nvidia-smi prints without an argument, in the widths of the driver's version.
 #pragma once
 
-#include "cli/read/smi_report.h"
+#include "cli/smi/smi_report.h"
 
 namespace gpuyard::cli {
 

@@ -1,4 +1,4 @@
-#include "cli/read/smi_details.h"
+#include "cli/smi/smi_details.h"
 
 #include <algorithm>
 #include <array>
@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "cli/read/smi_fields.h"
-#include "cli/read/smi_rows.h"
 #include "cli/shared_options.h"
+#include "cli/smi/smi_fields.h"
+#include "cli/smi/smi_rows.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -39,13 +39,13 @@ constexpr std::array kSmiSections = {
     SmiSection{"TEMPERATURE", "temperature"},
     SmiSection{"POWER", "gpu_power_readings gpu_memory_power_readings module_power_readings"},
     SmiSection{"CLOCK",
-            "clocks applications_clocks default_applications_clocks deferred_clocks max_clocks "
-            "max_customer_boost_clocks clock_policy"},
+               "clocks applications_clocks default_applications_clocks deferred_clocks max_clocks "
+               "max_customer_boost_clocks clock_policy"},
     SmiSection{"COMPUTE", "compute_mode"},
     SmiSection{"PIDS", "processes"},
     SmiSection{"PERFORMANCE",
-            "performance_state clocks_event_reasons clocks_event_reasons_counters "
-            "sparse_operation_mode"},
+               "performance_state clocks_event_reasons clocks_event_reasons_counters "
+               "sparse_operation_mode"},
     SmiSection{"SUPPORTED_CLOCKS", "supported_clocks"},
     SmiSection{"PAGE_RETIREMENT", "retired_pages"},
     SmiSection{"ACCOUNTING", "accounting_mode accounting_mode_buffer_size"},
@@ -97,7 +97,8 @@ std::map<std::string, Field, std::less<>> fields_by_name() {
 // Finds the values of one GPU.
 class DeviceValues {
  public:
-  DeviceValues(const QueryInput& queried, const Device& device) : queried_(queried), device_(device) {}
+  DeviceValues(const QueryInput& queried, const Device& device)
+      : queried_(queried), device_(device) {}
 
   std::string of(const SmiRow& row) const {
     if (row.shape == Shape::display_clocks) return display_clocks();

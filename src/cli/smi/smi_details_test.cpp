@@ -1,11 +1,11 @@
-#include "cli/read/smi_details.h"
+#include "cli/smi/smi_details.h"
 
 #include <gtest/gtest.h>
 
 #include "base/files.h"
 #include "base/text.h"
 #include "cli/read/devices_for_tests.h"
-#include "cli/read/smi_rows.h"
+#include "cli/smi/smi_rows.h"
 
 namespace gpuyard::cli {
 namespace {

@@ -1,9 +1,9 @@
-#include "cli/read/smi_help.h"
+#include "cli/smi/smi_help.h"
 
 #include <array>
 
 #include "cli/read/query_fields.h"
-#include "cli/read/smi_fields.h"
+#include "cli/smi/smi_fields.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -37,8 +37,9 @@ constexpr std::array kProcessHelp = {
     ProcessFieldHelp{"gpu_serial", "", ""},
     ProcessFieldHelp{"gpu_uuid", "", ""},
     ProcessFieldHelp{"pid", "", "PID as seen by the driver; it may differ inside a container."},
-    ProcessFieldHelp{"process_name", "name",
-                 "The program as it was started, if visible; otherwise the kernel's name for it."},
+    ProcessFieldHelp{
+        "process_name", "name",
+        "The program as it was started, if visible; otherwise the kernel's name for it."},
     ProcessFieldHelp{"used_gpu_memory", "used_memory", "Device memory of the process on this GPU."},
 };
 

@@ -1,4 +1,4 @@
-#include "cli/read/smi_fields.h"
+#include "cli/smi/smi_fields.h"
 
 #include <algorithm>
 #include <array>

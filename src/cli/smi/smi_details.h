@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "cli/read/smi_report.h"
+#include "cli/smi/smi_report.h"
 
 namespace gpuyard::cli {
 

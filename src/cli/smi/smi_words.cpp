@@ -1,4 +1,4 @@
-#include "cli/read/smi_words.h"
+#include "cli/smi/smi_words.h"
 
 #include <unistd.h>
 

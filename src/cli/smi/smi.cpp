@@ -11,14 +11,14 @@
 #include "base/try.h"
 #include "cli/read/processes.h"
 #include "cli/read/query.h"
-#include "cli/read/smi_details.h"
-#include "cli/read/smi_help.h"
-#include "cli/read/smi_report.h"
-#include "cli/read/smi_table.h"
 #include "cli/read/source_access.h"
 #include "cli/screen/live_screen.h"
 #include "cli/screen/output.h"
 #include "cli/shared_options.h"
+#include "cli/smi/smi_details.h"
+#include "cli/smi/smi_help.h"
+#include "cli/smi/smi_report.h"
+#include "cli/smi/smi_table.h"
 #include "gpu/device/error.h"
 
 namespace gpuyard::cli {

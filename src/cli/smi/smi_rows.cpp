@@ -1,5 +1,5 @@
 // The table of nvidia-smi -q: in the order of drivers 535, 550, 570 and 580.
-#include "cli/read/smi_rows.h"
+#include "cli/smi/smi_rows.h"
 
 #include <array>
 
