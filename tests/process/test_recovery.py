@@ -297,8 +297,7 @@ def document():
         events = words(row.events) + (f"; then {words(row.back)}" if row.back else "")
         scope = " (all GPUs)" if row.everybody else ""
         lines.append(f"| {row.fault}{scope} | {said} | {cli} | {metrics} | {events} | {row.recovers} |")
-    lines += ["", "Other tests: `test_stuck_in_kernel.py` (a driver thread in uninterruptible sleep), `test_half_a_library.py` (missing",
-              "functions), `test_unknown.py` (GPUs without readings: the driver-host restarts after 30 s).", "",
+    lines += ["",
               "## After a restart", "",
               "`state.db` stores the boards, their indexes and their known memory errors (`test_machine_memory.py`):", "",
               "- The first verdict waits for it, 2 s at most; on a slower disk, the verdict is made again.",
