@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/scratch_directory_for_tests.h"
 #include "sim/gpu_commands.h"
+#include "sim/pci_address.h"
 #include "sim/physics.h"
 
 namespace gpuyard::sim {
@@ -22,11 +23,14 @@ class PciTreeTest : public ::testing::Test {
     tree_ = *std::move(tree);
     tree_->update(world_, now_);  // takes the time of the files that it has made
   }
-  std::string status(const std::string& slot) const {
-    const auto text = read_file(folder(slot) + "/power/runtime_status", 64);
+  std::string slot(std::size_t place) const {
+    return legacy_pci_address(world_.gpus[place].identity).data();
+  }
+  std::string status(const std::string& address) const {
+    const auto text = read_file(folder(address) + "/power/runtime_status", 64);
     return text ? *text : text.error().text();
   }
-  std::string folder(const std::string& slot) const { return directory_.in("pci/" + slot); }
+  std::string folder(const std::string& address) const { return directory_.in("pci/" + address); }
   void pass(Duration time) {
     now_ += time;
     tree_->update(world_, now_);
@@ -40,28 +44,28 @@ class PciTreeTest : public ::testing::Test {
 
 TEST_F(PciTreeTest, UnusedGpuIsSuspendedAfterTheDelay) {
   pass(milliseconds(1900));
-  EXPECT_EQ(status("0000:11:00.0"), "active\n");
+  EXPECT_EQ(status(slot(0)), "active\n");
   pass(milliseconds(200));
-  EXPECT_EQ(status("0000:11:00.0"), "suspended\n");
+  EXPECT_EQ(status(slot(0)), "suspended\n");
 }
 
 TEST_F(PciTreeTest, CallForAGpuWakesItAlone) {
   pass(seconds(3));
-  ASSERT_TRUE(replace_file(folder("0000:11:00.0") + "/last_use", "", 0666));
+  ASSERT_TRUE(replace_file(folder(slot(0)) + "/last_use", "", 0666));
   pass(milliseconds(100));
-  EXPECT_EQ(status("0000:11:00.0"), "active\n");
-  EXPECT_EQ(status("0000:2f:00.0"), "suspended\n");
+  EXPECT_EQ(status(slot(0)), "active\n");
+  EXPECT_EQ(status(slot(1)), "suspended\n");
   pass(seconds(3));
-  EXPECT_EQ(status("0000:11:00.0"), "suspended\n");
+  EXPECT_EQ(status(slot(0)), "suspended\n");
 }
 
 TEST_F(PciTreeTest, GpuWithWorkIsNeverSuspended) {
   pass(seconds(3));
   world_.gpus[1].demand.load = 0.5;
   pass(milliseconds(100));
-  EXPECT_EQ(status("0000:2f:00.0"), "active\n");
+  EXPECT_EQ(status(slot(1)), "active\n");
   pass(seconds(60));
-  EXPECT_EQ(status("0000:2f:00.0"), "active\n");
+  EXPECT_EQ(status(slot(1)), "active\n");
 }
 
 TEST_F(PciTreeTest, ItsFilesEndWithIt) {

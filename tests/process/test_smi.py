@@ -180,7 +180,7 @@ def test_version_names_the_driver(fleet):
     (("--query-accounted-apps=pid", "--format=csv"), "gpuyard processes --since"),
     (("--query-retired-pages=gpu_uuid", "--format=csv"), "gpuyard query"),
     (("--query-supported-clocks=gr", "--format=csv"), "gpuyard clocks"),
-    (("mig", "-lgip"), "does not have this command"),
+    (("mig", "-lgip"), "this command of nvidia-smi is not available"),
 ])
 def test_what_it_does_not_do_is_refused_with_our_command(fleet, words, ours):
     done = run_link(fleet, *words)

@@ -20,7 +20,8 @@ std::string smi_time(WallTime at) {
 }
 
 int driver_branch(const protocol::Snapshot& snapshot) {
-  std::string_view version = snapshot.driver.driver_version ? *snapshot.driver.driver_version : "";
+  const auto& known = snapshot.driver.driver_version;
+  std::string_view version = known ? std::string_view(*known) : std::string_view();
   return parse_number<int>(take_until('.', version)).value_or(0);
 }
 

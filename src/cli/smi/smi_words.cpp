@@ -98,14 +98,14 @@ Result<void> check_word(std::string_view word, bool first) {
   if (!word.starts_with('-')) {
     const Refusal* const command = first ? find_refusal(kSmiCommands, word) : nullptr;
     if (command == nullptr) return {};
-    return refusal_error(word, "gpuyard smi does not have this command of nvidia-smi", *command);
+    return refusal_error(word, "this command of nvidia-smi is not available", *command);
   }
   const std::string_view name = word.substr(0, word.find('='));
   if (const Refusal* const change = find_refusal(kSmiChanges, name)) {
-    return refusal_error(name, "gpuyard smi does not change GPUs", *change);
+    return refusal_error(name, "this option of nvidia-smi changes a GPU, and smi only reads", *change);
   }
   if (const Refusal* const view = find_refusal(kSmiNotShown, name)) {
-    return refusal_error(name, "gpuyard smi does not have this option of nvidia-smi", *view);
+    return refusal_error(name, "this option of nvidia-smi is not available", *view);
   }
   return {};
 }
@@ -116,9 +116,9 @@ void add_in_our_spelling(std::vector<std::string>& out, const std::string& word,
   constexpr std::string_view kDefaultLoop = "5";  // seconds
   const std::size_t end = word.find('=');
   std::string name = word.substr(0, end);
+  const bool is_long = name.starts_with("--");
   if (name == "-lms") name = "--loop-ms";
   if (name == "-a") name = "-q";
-  const bool is_long = name.starts_with("--");
   if (end != word.npos && is_long) {
     out.push_back(name + word.substr(end));
   } else {

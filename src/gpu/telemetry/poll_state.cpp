@@ -72,6 +72,7 @@ std::optional<Sample> PollState::finish_query(std::uint64_t id, const Sample& re
   if (!is_inconclusive(accepted)) update_presence(find_loss(accepted));
   update_vitals(accepted);
   sample_.merge(accepted);
+  is_read_ = is_read_ || next_probes().empty();
   return accepted;
 }
 
@@ -101,7 +102,7 @@ bool PollState::is_unresponsive(TimePoint now) const {
 void PollState::update_suspend(std::optional<Duration> suspend_delay, bool suspended, bool needed,
                                TimePoint now) {
   const bool idle = suspend_delay && !loss_ && is_readable() && has_no_work(sample_);
-  suspend_.update({suspend_delay, suspended, needed, idle}, now);
+  suspend_.update({suspend_delay, suspended, needed || !is_read_, idle}, now);
 }
 
 DeviceState PollState::state(TimePoint now, Sample shown) const {

@@ -76,6 +76,7 @@ class PollState {
   std::optional<Missing> loss_;  // set if the last reply said so in every row
   std::optional<TimePoint> vitals_at_;
   IdleSuspend suspend_;
+  bool is_read_ = false;  // all that was due has been read once
 };
 
 }  // namespace gpuyard::telemetry
