@@ -1,5 +1,5 @@
 """What a document names exists: the commands with their options, the routes, the metrics and the keys of
-the configuration.
+the configuration. tools/check/test_documents.py has the links, the keys of JSON and other names.
 """
 
 import functools
@@ -14,12 +14,13 @@ from program import PROGRAM
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / name for name in subprocess.run(
-    ["git", "-C", ROOT, "ls-files", "README.md", "CONTRIBUTING.md", "docs/*.md"], check=True,
-    capture_output=True, text=True).stdout.split() if "/decisions/" not in name]
+    ["git", "-C", ROOT, "ls-files", "README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "tests/README.md", "docs/*.md"],
+    check=True, capture_output=True, text=True).stdout.split() if "/decisions/" not in name]
 
 FENCED = re.compile(r"^(```|~~~)[^\n]*\n(.*?)^\1", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^ {4,}(\S.*)$", re.MULTILINE)
 CODE = re.compile(r"`([^`\n]+)`")
+PROCESSES = {"command-host"}  # names of processes as `ps` shows them, which are no verbs
 # Names of our own that are no metrics: prefixes, groups of rules, a key of a file.
 FOREIGN_METRICS = {"gpuyard_gpu", "gpuyard_rules", "gpuyard_alerts", "gpuyard_recording"}
 
@@ -38,15 +39,33 @@ def help_of(*verbs):
     return subprocess.run([PROGRAM, *verbs, "--help"], check=True, capture_output=True, text=True, timeout=20).stdout
 
 
+def lists(text, verb):
+    return re.search(rf"^  {re.escape(verb)}  ", text, re.MULTILINE)
+
+
 def help_for(words):
     """The help of the verb in these words, after options and their values, and of its sub-verb."""
     verbs = ()
     for word in words:
-        if re.search(rf"^  {re.escape(word)}  ", help_of(*verbs), re.MULTILINE):
+        if lists(help_of(*verbs), word):
             verbs = (*verbs, word)
         elif verbs:
             break
     return help_of(*verbs) + help_of()
+
+
+def unknown_verb(words):
+    """The first word if it could be a verb and is none, or the second if it could be a sub-verb and is none."""
+    verbs = ()
+    for word in words[:2]:
+        text = help_of(*verbs)
+        takes_verbs = not verbs or "\nCommands:" in text and "\nArguments:" not in text
+        if not takes_verbs or not re.fullmatch(r"[a-z][a-z-]+", word):
+            return None
+        if not lists(text, word):
+            return None if word in PROCESSES else word
+        verbs = (*verbs, word)
+    return None
 
 
 def commands_of(text):
@@ -54,6 +73,7 @@ def commands_of(text):
     for line in code_of(text):
         for command in re.findall(r"(?:^|[|(;&] ?|\$ |# )(?:sudo )?gpuyard ([^|;&)]*)", line):
             command = re.sub(r"\s#\s.*|\[|\]|\.\.\.", " ", command)
+            command = re.sub(r" {2,}", " , ", command)  # a column with its description follows
             try:
                 words = shlex.split(command)
             except ValueError:  # a quote that another line ends
@@ -63,6 +83,8 @@ def commands_of(text):
 
 def wrong_commands(text):
     for words in commands_of(text):
+        if verb := unknown_verb(words):
+            yield f"{' '.join(words)}: no {verb}"
         known = help_for([word for word in words if not word.startswith("-")])
         for word in words:
             option = word.split("=")[0]
@@ -147,10 +169,12 @@ def test_metrics_exist(shared):
 
 
 def test_what_does_not_exist_is_found():
-    text = ("Run `gpuyard devices --jsno`, or\n\n    gpuyard fleet free --hots a\n\n```\n"
+    text = ("Run `gpuyard devices --jsno`, `gpuyard devcies`, `gpuyard alerts akc 17`, or\n\n"
+            "    gpuyard fleet free --hots a\n\n```\n"
             "$ gpuyard run -n 2 --no-such -- cmd --any\n```\n`gpuyard devices --json` "
             "`control.enbled` `control.enabled` GET /api/gpu/nothing, `gpuyard_gpu_nothing`")
-    assert [one.split(": ")[1] for one in wrong_commands(text)] == ["no --no-such", "no --hots", "no --jsno"]
+    assert [one.split(": ")[1] for one in wrong_commands(text)] == [
+        "no --no-such", "no --hots", "no --jsno", "no devcies", "no akc"]
     assert list(wrong_keys(text, {"control": {"enabled"}})) == ["control.enbled"]
     assert list(wrong_routes(text, ["/api/gpu/devices"])) == ["/api/gpu/nothing"]
     assert list(wrong_metrics(text, {"gpuyard_gpu_power_watts"})) == ["gpuyard_gpu_nothing"]
