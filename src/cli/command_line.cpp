@@ -19,7 +19,7 @@
 namespace gpuyard::cli {
 namespace {
 
-// Lists verbs in the order and the groups of --help, which are those of docs/README.md.
+// Lists verbs in the order and the groups of --help.
 class VerbList {
  public:
   // `hosts` gets the values of -H, which may stand before and after a verb.
