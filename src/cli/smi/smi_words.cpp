@@ -102,7 +102,8 @@ Result<void> check_word(std::string_view word, bool first) {
   }
   const std::string_view name = word.substr(0, word.find('='));
   if (const Refusal* const change = find_refusal(kSmiChanges, name)) {
-    return refusal_error(name, "this option of nvidia-smi changes a GPU, and smi only reads", *change);
+    return refusal_error(name, "this option of nvidia-smi changes a GPU, and smi only reads",
+                         *change);
   }
   if (const Refusal* const view = find_refusal(kSmiNotShown, name)) {
     return refusal_error(name, "this option of nvidia-smi is not available", *view);
