@@ -600,6 +600,8 @@ class Device(Model):
     missing: Mapping[str, str]
     # Age of the oldest of the readings that are taken every second, milliseconds.
     age_ms: Optional[int]
+    # How long the kernel has had the idle GPU suspended, milliseconds; null while it is not.
+    asleep_ms: Optional[int]
     # Driver errors by Xid, since the daemon started; null without a daemon.
     xid_errors: Optional[list[XidErrors]]
     # Bottleneck of the last minute; null without a daemon. For a past time: the peak of the
@@ -619,6 +621,7 @@ class Device(Model):
         ("processes", "Process", "n", True),
         ("missing", "o", "1", False),
         ("age_ms", "i", "1", True),
+        ("asleep_ms", "i", "1", True),
         ("xid_errors", "XidErrors", "n", True),
         ("bottleneck", "Bottleneck", "1", True),
     )

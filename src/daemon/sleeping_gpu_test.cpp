@@ -34,6 +34,7 @@ class LaptopAlertsTest : public telemetry::TelemetryTest {
     return TelemetryTest::read(request);
   }
   void SetUp() override {
+    used_at_ = loop_.now();
     value_ = 0;  // every reading, the utilisation among them
     processes_.set(ProcessList{loop_.now(), std::vector<GpuProcess>{}});
     telemetry_.set_runtime_power(std::make_unique<Kernel>(*this),

@@ -34,8 +34,8 @@ ListedProcess process(std::uint32_t pid, const std::string& name, std::int64_t m
   return listed;
 }
 
-SmiReport report_of(std::vector<protocol::Device> devices, const std::string& version,
-                    std::vector<ListedProcess> processes = {}) {
+SmiReport fleet_report(std::vector<protocol::Device> devices, const std::string& version,
+                       std::vector<ListedProcess> processes = {}) {
   SmiReport report{{snapshot_with(std::move(devices))}, {}, WallTime()};
   report.queried.snapshot.driver.driver_version = version;
   report.queried.snapshot.driver.cuda_driver_version = "12.2";
@@ -59,7 +59,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 // In the lines of nvidia-smi 580 for an H100 under load; whether a display is active is not known.
 TEST(SmiTable, IsThatOfNvidiaSmi580) {
   EXPECT_EQ(
-      table(report_of(
+      table(fleet_report(
           {loaded()}, "580.65.06",
           {process(11327, "/root/tools/memhog", 2566), process(11345, "./gpu_burn", 15690)})),
       "+-----------------------------------------------------------------------------------------+"
@@ -105,7 +105,7 @@ TEST(SmiTable, IsThatOfNvidiaSmi580) {
 
 TEST(SmiTable, IsNarrowerForADriverBefore550) {
   EXPECT_EQ(
-      table(report_of({loaded()}, "535.129.03")),
+      table(fleet_report({loaded()}, "535.129.03")),
       "+---------------------------------------------------------------------------------------+\n"
       "| NVIDIA-SMI 535.129.03             Driver Version: 535.129.03   CUDA Version: 12.2     |\n"
       "|-----------------------------------------+----------------------+----------------------+\n"
@@ -131,7 +131,7 @@ TEST(SmiTable, IsNarrowerForADriverBefore550) {
 TEST(SmiTable, AMissingValueIsNeverZero) {
   protocol::Device bare = device(1, {});
   bare.name = "NVIDIA RTX 6000 Ada Generation";
-  const auto lines = lines_of(table(report_of({bare}, "580.65.06")));
+  const auto lines = lines_of(table(fleet_report({bare}, "580.65.06")));
   EXPECT_EQ(lines[7],
             "|   1  NVIDIA RTX 6000 Ada Gene...    N/A |   00000000:1A:00.0 N/A |                  "
             "N/A |");
@@ -143,7 +143,7 @@ TEST(SmiTable, AMissingValueIsNeverZero) {
 TEST(SmiTable, ALostGpuHasErrors) {
   protocol::Device lost = loaded();
   lost.condition = DeviceCondition::unavailable;
-  const auto lines = lines_of(table(report_of({lost}, "580.65.06")));
+  const auto lines = lines_of(table(fleet_report({lost}, "580.65.06")));
   EXPECT_EQ(lines[8],
             "| ERR! ERR!    ERR!          ERR! /  ERR! |       ERR! /      ERR! |    ERR!         "
             "ERR! |");
@@ -156,7 +156,7 @@ TEST(SmiTable, ModesHaveNvidiaSmisWords) {
                                       {Metric::fan_speed, 30},
                                       {Metric::mig_mode, 0},
                                       {Metric::mig_mode_pending, 1}});
-  const auto lines = lines_of(table(report_of({shown}, "580.65.06")));
+  const auto lines = lines_of(table(fleet_report({shown}, "580.65.06")));
   EXPECT_NE(lines[7].find(" Off |"), std::string::npos);
   EXPECT_TRUE(lines[7].ends_with("|                  Off |")) << lines[7];
   EXPECT_TRUE(lines[8].starts_with("| 30% ")) << lines[8];
@@ -165,8 +165,9 @@ TEST(SmiTable, ModesHaveNvidiaSmisWords) {
 }
 
 TEST(SmiTable, EveryLineHasTheSameWidth) {
-  auto many = report_of({loaded(), busy(1), device(2, {})}, "570.86.15",
-                        {process(4'194'303, "/opt/a/very/long/name/of/a/program/that/is/cut", 1)});
+  auto many =
+      fleet_report({loaded(), busy(1), device(2, {})}, "570.86.15",
+                   {process(4'194'303, "/opt/a/very/long/name/of/a/program/that/is/cut", 1)});
   many.processes.missing["GPU-2"] = "Insufficient Permissions";
   for (const std::string& line : lines_of(table(many))) {
     EXPECT_TRUE(line.empty() || line.size() == 91) << line;
@@ -174,7 +175,7 @@ TEST(SmiTable, EveryLineHasTheSameWidth) {
 }
 
 TEST(SmiTable, NoNameOfAProcessBeginsALine) {
-  const auto text = table(report_of({loaded()}, "580.65.06", {process(7, "a\nb\x1b[2J", 1)}));
+  const auto text = table(fleet_report({loaded()}, "580.65.06", {process(7, "a\nb\x1b[2J", 1)}));
   EXPECT_EQ(text.find("a\nb"), std::string::npos);
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }

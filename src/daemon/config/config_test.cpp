@@ -212,7 +212,8 @@ TEST(Keys, EverySetValueReadsBack) {
                              : key.name == "clients"   ? "DNS:a = read"
                                                        : "something";
     const bool pairs = key.name == "temperatures_of";
-    const Value value = key.type == Type::integer   ? Value(std::int64_t{70})
+    const std::int64_t number = key.name == "interval_s" ? 7 : 70;
+    const Value value = key.type == Type::integer   ? Value(number)
                         : key.type == Type::boolean ? Value(true)
                         : key.type == Type::number  ? Value(0.25)
                         : key.type == Type::text    ? Value(text)
