@@ -20,6 +20,9 @@ namespace gpuyard::cli {
 namespace {
 
 constexpr std::string_view kSmi = "nvidia-smi";
+// Options of ours, which stand before the words of nvidia-smi.
+constexpr const char* kNvidiaExitCodes = "--nvidia-exit-codes";
+constexpr const char* kLocal = "--local";
 
 // A word of nvidia-smi that `smi` refuses.
 struct Refusal {
@@ -154,8 +157,10 @@ std::string world_of_link(const std::string& directory) {
 
 Result<std::vector<std::string>> smi_words(const std::vector<std::string>& words) {
   std::vector<std::string> out;
+  bool first = true;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    GPUYARD_TRY(check_word(words[i], i == 0));
+    GPUYARD_TRY(check_word(words[i], first));
+    first = first && (words[i] == kNvidiaExitCodes || words[i] == kLocal);
     if (words[i].starts_with('-')) {
       add_in_our_spelling(out, words[i], i + 1 < words.size() ? words[i + 1] : "");
     } else {
@@ -172,12 +177,12 @@ bool is_nvidia_smi(std::string_view program) {
 std::vector<std::string> words_as_nvidia_smi(const std::string& program,
                                              const std::vector<std::string>& words) {
   constexpr const char* kWorld = "GPUYARD_SIM_WORLD";
-  std::vector<std::string> out = {"smi", "--nvidia-exit-codes"};
+  std::vector<std::string> out = {"smi", kNvidiaExitCodes};
   if (environment_variable(kWorld).empty()) {
     const std::string world = world_of_link(link_directory(program));
     if (!world.empty()) ::setenv(kWorld, world.c_str(), 1);
   }
-  if (!environment_variable(kWorld).empty()) out.emplace_back("--local");
+  if (!environment_variable(kWorld).empty()) out.emplace_back(kLocal);
   out.insert(out.end(), words.begin(), words.end());
   return out;
 }

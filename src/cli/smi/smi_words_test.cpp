@@ -47,6 +47,8 @@ TEST(SmiWords, WhatChangesAGpuIsRefusedWithOurCommand) {
 TEST(SmiWords, ACommandOfNvidiaSmiIsRefusedWithOurs) {
   EXPECT_EQ(smi_words({"dmon", "-s", "p"}).error().hint, "gpuyard watch");
   EXPECT_EQ(smi_words({"pmon"}).error().hint, "gpuyard processes");
+  EXPECT_EQ(smi_words({"--nvidia-exit-codes", "--local", "pmon"}).error().hint,
+            "gpuyard processes");
   EXPECT_EQ(smi_words({"topo", "-m"}).error().hint, "gpuyard devices 0");
   EXPECT_EQ(smi_words({"mig", "-lgi"}).error().code, Errc::unsupported);
   EXPECT_EQ(smi_words({"--query-supported-clocks=gr", "--format=csv"}).error().hint,
