@@ -58,7 +58,7 @@ def test_sleeping_gpus_stay_asleep_and_are_as_good_as_idle_ones(laptop):
     for gpu in laptop.devices():
         assert gpu["condition"] == "responsive" and gpu["health"] == "healthy"
         assert gpu["asleep_ms"] >= 4000 and gpu["age_ms"] >= gpu["asleep_ms"]
-        assert gpu["readings"]["utilization_percent"] == 0, "its last readings stay"
+        assert gpu["readings"]["utilization_gpu_percent"] == 0, "its last readings stay"
         assert gpu["bottleneck"]["cause"] == "none" and gpu["bottleneck"]["brief"].startswith("asleep ")
     table = laptop.must("devices")
     assert table.count("asleep") == 2, table

@@ -271,9 +271,8 @@ constexpr std::array kKeys = {
                      Config::Telemetry::kMaxInterval>),
     path<&Config::telemetry, &Config::Telemetry::pci_root>(
         "telemetry", "pci_root",
-        "Directory with the kernel's PCI devices, whose power/runtime_status says whether an idle "
-        "GPU is suspended. Empty: GPUs are read whether suspended or not. The default is not used "
-        "with simulated GPUs."),
+        "Directory of the kernel's PCI devices, with the file power/runtime_status of each GPU. "
+        "Empty: suspended GPUs are read too. The default is not used with simulated GPUs."),
     path<&Config::processes, &Config::Processes::proc_root>(
         "processes", "proc_root",
         "Directory for looking up the processes that the driver lists. In a container: the mount "
