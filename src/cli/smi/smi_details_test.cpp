@@ -86,8 +86,8 @@ TEST(SmiDetails, TheXmlHasTheSameValues) {
            "\t\t\t<power_draw>629.48 W</power_draw>\n",
            "\t\t\t<pci_bus>1A</pci_bus>\n",
            "\t\t\t\t\t<current_link_width>16x</current_link_width>\n",
-           "\t\t<processes>\n\t\t</processes>\n"
-           "\t\t<accounted_processes>\n\t\t</accounted_processes>\n\t</gpu>\n</nvidia_smi_log>\n",
+           ("\t\t<processes>\n\t\t</processes>\n"
+            "\t\t<accounted_processes>\n\t\t</accounted_processes>\n\t</gpu>\n</nvidia_smi_log>\n"),
        }) {
     EXPECT_TRUE(contains(xml, part)) << part << "\n" << xml;
   }

@@ -6,7 +6,8 @@
 namespace gpuyard::cli {
 namespace {
 
-constexpr std::array kSmiFields = {
+// The guide of std::array takes at most 256 elements with clang.
+constexpr auto kSmiFields = std::to_array({
     SmiField{"timestamp"},
     SmiField{"driver_version"},
     SmiField{"vgpu_driver_capability.heterogenous_multivGPU"},
@@ -221,7 +222,7 @@ constexpr std::array kSmiFields = {
     SmiField{"platform.module_id"},
     SmiField{"platform.gpu_fabric_guid"},
     SmiField{"hostname"},
-};
+});
 
 }  // namespace
 

@@ -8,7 +8,8 @@ namespace {
 
 using enum SmiRow::Shape;
 
-constexpr std::array kRows = {
+// The guide of std::array takes at most 256 elements with clang.
+constexpr auto kRows = std::to_array({
     SmiRow{1, "Product Name", "product_name", "name"},
     SmiRow{1, "Product Brand", "product_brand", "brand"},
     SmiRow{1, "Product Architecture", "product_architecture", "architecture"},
@@ -293,7 +294,7 @@ constexpr std::array kRows = {
     SmiRow{3, "Access Timeout Recovery", "access_timeout_recovery", "", plain, 570},
     SmiRow{3, "Incorrect Configuration", "incorrect_configuration", "", plain, 580},
     SmiRow{1, "", "supported_clocks"},
-};
+});
 
 }  // namespace
 
