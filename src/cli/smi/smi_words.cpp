@@ -137,7 +137,7 @@ void add_in_our_spelling(std::vector<std::string>& out, const std::string& word,
 std::string link_directory(const std::string& program) {
   if (program.find('/') != program.npos) return parent_directory(program);
   for (const std::string& folder : program_folders()) {
-    if (::access((folder + "/" + program).c_str(), X_OK) == 0) return folder;
+    if (::access(fmt::format("{}/{}", folder, program).c_str(), X_OK) == 0) return folder;
   }
   return "";
 }
