@@ -141,11 +141,10 @@ without_module = pytest.mark.skipif(HAS_DRIVER, reason="its kernel module is loa
 WORDS = "failed to initialise NVML: Driver Not Loaded\n"
 # Verbs that read GPUs, with the local driver or through a daemon. RECORDING stands for a file.
 READING = [("devices",), ("devices", "0"), ("driver",), ("energy", "--", "true"), ("processes",),
-           ("query", "--fields", "name"), ("record", "RECORDING"), ("top", "--once"),
-           ("watch", "--count", "1")]
+           ("query", "--fields", "name"), ("record", "RECORDING"), ("smi", "-L"),
+           ("smi", "--query-gpu=name", "--format=csv"), ("top", "--once"), ("watch", "--count", "1")]
 LOCAL_ONLY = [("energy",)]  # a daemon without a driver still has its stored energy
-BY_DAEMON_ONLY = [("history",), ("history", "0"), ("smi", "--query-gpu=name", "--format=csv"),
-                  ("why",), ("why", "0")]
+BY_DAEMON_ONLY = [("history",), ("history", "0"), ("why",), ("why", "0")]
 SETTINGS = [("clocks",), ("compute-mode",), ("ecc",), ("persistence",), ("power",),
             ("power", "0", "300", "--yes"), ("reset", "0", "--yes"), ("restore", "--all", "--yes")]
 
