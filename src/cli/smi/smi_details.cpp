@@ -166,9 +166,9 @@ void for_each_row(int branch, const DeviceValues& values, Visit&& visit) {
 }
 
 Printable text_line(std::size_t depth, std::string_view label, std::string_view value) {
-  constexpr std::size_t kIndent = 4;
+  constexpr std::size_t kIndentWidth = 4;
   constexpr std::size_t kColumn = 42;
-  const std::string start = std::string(depth * kIndent, ' ').append(label);
+  const std::string start = std::string(depth * kIndentWidth, ' ').append(label);
   return value.empty() ? formatted("{}\n", start)
                        : formatted("{:<{}}: {}\n", start, kColumn, value);
 }
