@@ -44,11 +44,11 @@ Result<void> write_slot(const std::string& directory, std::chrono::milliseconds 
 Result<std::unique_ptr<PciTree>> PciTree::create(const std::string& world_directory,
                                                  const World& world,
                                                  std::chrono::milliseconds delay) {
-  std::unique_ptr<PciTree> tree(new PciTree(world_directory + "/" + kPciDirectory, delay));
+  std::unique_ptr<PciTree> tree(new PciTree(world_directory, delay));
   for (const Gpu& gpu : world.gpus) {
-    Slot slot{
-        .directory = fmt::format("{}/{}", tree->root_, legacy_pci_address(gpu.identity).data()),
-        .used_at = BootClock::now()};
+    Slot slot{.directory = fmt::format("{}/{}/{}", world_directory, kPciDirectory,
+                                       legacy_pci_address(gpu.identity).data()),
+              .used_at = BootClock::now()};
     GPUYARD_TRY(write_slot(slot.directory, delay));
     tree->slots_.push_back(std::move(slot));
   }
@@ -56,8 +56,21 @@ Result<std::unique_ptr<PciTree>> PciTree::create(const std::string& world_direct
 }
 
 PciTree::~PciTree() {
-  std::error_code ignored;
-  std::filesystem::remove_all(root_, ignored);
+  remove_pci_tree(world_directory_);
+}
+
+void remove_pci_tree(const std::string& world_directory) {
+  namespace fs = std::filesystem;
+  const fs::path root = world_directory + "/" + kPciDirectory;
+  std::error_code failed;
+  if (!fs::is_directory(fs::symlink_status(root, failed))) return;
+  std::vector<fs::path> slots;
+  for (auto entry = fs::directory_iterator(root, failed);
+       !failed && entry != fs::directory_iterator(); entry.increment(failed)) {
+    if (fs::exists(entry->path() / kLastUseFile, failed)) slots.push_back(entry->path());
+  }
+  for (const fs::path& slot : slots) fs::remove_all(slot, failed);
+  fs::remove(root, failed);  // fails if anything else is in it
 }
 
 void PciTree::update(const World& world, TimePoint now) {

@@ -40,13 +40,16 @@ class PciTree {
     bool suspended = false;
   };
 
-  PciTree(std::string root, std::chrono::milliseconds delay)
-      : root_(std::move(root)), delay_(delay) {}
+  PciTree(std::string world_directory, std::chrono::milliseconds delay)
+      : world_directory_(std::move(world_directory)), delay_(delay) {}
 
-  std::string root_;
+  std::string world_directory_;
   std::chrono::milliseconds delay_;
   std::vector<Slot> slots_;  // by place
   std::optional<TimePoint> updated_at_;
 };
+
+// Removes the files of a world's tree, and nothing else that is in its directory.
+void remove_pci_tree(const std::string& world_directory);
 
 }  // namespace gpuyard::sim

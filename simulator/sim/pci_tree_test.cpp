@@ -7,6 +7,7 @@
 #include "sim/gpu_commands.h"
 #include "sim/pci_address.h"
 #include "sim/physics.h"
+#include "sim/world_lock.h"
 
 namespace gpuyard::sim {
 namespace {
@@ -68,9 +69,17 @@ TEST_F(PciTreeTest, GpuWithWorkIsNeverSuspended) {
   EXPECT_EQ(status(slot(1)), "active\n");
 }
 
-TEST_F(PciTreeTest, ItsFilesEndWithIt) {
+TEST_F(PciTreeTest, FilesAreRemovedAtTheEnd) {
   tree_.reset();
   EXPECT_FALSE(std::filesystem::exists(directory_.in("pci")));
+}
+
+// A killed world server leaves its files, which would show its last states for ever.
+TEST_F(PciTreeTest, OnlyFilesOfTheTreeAreRemoved) {
+  const std::string own = directory_.write("pci/notes/plan.txt", "mine");
+  remove_leftovers(directory_.path());
+  EXPECT_FALSE(std::filesystem::exists(folder(slot(0))));
+  EXPECT_TRUE(std::filesystem::exists(own));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "base/unique_fd.h"
 #include "sim/command.h"
+#include "sim/pci_tree.h"
 #include "sim/world_file.h"
 
 namespace gpuyard::sim {
@@ -108,6 +109,7 @@ void remove_leftovers(const std::string& directory) {
   if (is_of_kind(library, S_IFREG)) ::unlink(library.c_str());
   const std::string smi = smi_link_path(directory);
   if (is_of_kind(smi, S_IFLNK)) ::unlink(smi.c_str());
+  remove_pci_tree(directory);
 }
 
 }  // namespace gpuyard::sim
