@@ -151,7 +151,7 @@ struct QueryVerb {
   std::uint64_t count = 0;
 };
 
-// What nvidia-smi answers, in its words.
+// gpuyard smi: the options of nvidia-smi that read.
 struct SmiVerb {
   enum class Action {
     summary,  // its table

@@ -26,7 +26,7 @@ namespace {
 
 using SmiAction = SmiVerb::Action;
 
-// What the user asked for, before the daemon or driver is asked.
+// The parsed options: the fields to print, and the probes that they need.
 struct SmiRequest {
   QueryFormat format;
   std::vector<Field> fields;
@@ -167,11 +167,13 @@ class SmiOutput {
   std::string name_;
 };
 
+// nvidia-smi's exit code for a lost GPU.
+constexpr int kLost = 15;
+
 // nvidia-smi's exit codes where they are not ours.
 int nvidia_code_of(const Error& error) {
   constexpr int kNoDriver = 9;
   constexpr int kNoLibrary = 12;
-  constexpr int kLost = 15;
   constexpr int kOther = 255;
   switch (error.code) {
     case Errc::invalid:
@@ -191,7 +193,6 @@ int nvidia_code_of(const Error& error) {
 // nvidia-smi's exit code of what it printed: the worst state of a GPU.
 int nvidia_code_of(const protocol::Snapshot& snapshot) {
   constexpr int kCorruptInforom = 14;
-  constexpr int kLost = 15;
   int code = 0;
   for (const protocol::Device& device : snapshot.devices) {
     for (const auto& [key, reason] : device.missing) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/html.h"
 #include "base/text.h"
 #include "cli/shared_options.h"
 #include "cli/smi/smi_fields.h"
@@ -227,23 +228,6 @@ Printable device_text(const SmiReport& report, const Device& device, const SmiDi
   return text;
 }
 
-// Text between two tags.
-std::string xml_text(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
 // Writes elements, each in a line, and closes those that are left.
 class XmlWriter {
  public:
@@ -256,7 +240,7 @@ class XmlWriter {
   void value(std::size_t depth, std::string_view tag, std::string_view value) {
     close_to(depth);
     indent(depth);
-    text_ += formatted("<{0}>{1}</{0}>\n", tag, xml_text(value));
+    text_ += formatted("<{0}>{1}</{0}>\n", tag, escape_html(value));
   }
   // A text in a line of its own.
   void line(std::string_view text) {

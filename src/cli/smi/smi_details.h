@@ -1,5 +1,5 @@
-// What nvidia-smi -q prints of each GPU, as text and with -x as XML: one table has both names of
-// each value, and the drivers that print it.
+// Renders nvidia-smi -q, as text or, with -x, as XML. One table has the label and the tag of each
+// value, and the drivers that print it.
 #pragma once
 
 #include <string>

@@ -42,7 +42,7 @@ bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != text.npos;
 }
 
-TEST(SmiDetails, HaveNvidiaSmisHeader) {
+TEST(SmiDetails, HeaderMatchesNvidiaSmi) {
   const std::string text = text_of(shown_device());
   EXPECT_TRUE(text.starts_with("\n==============NVSMI LOG==============\n\nTimestamp"));
   EXPECT_TRUE(contains(text,
@@ -73,7 +73,7 @@ TEST(SmiDetails, ValuesHaveTheirUnits) {
   }
 }
 
-TEST(SmiDetails, TheXmlHasTheSameValues) {
+TEST(SmiDetails, XmlHasSameValues) {
   const std::string xml = xml_of(shown_device());
   EXPECT_TRUE(xml.starts_with(
       "<?xml version=\"1.0\" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM \"nvsmi_device_v12.dtd\">\n"
@@ -95,7 +95,7 @@ TEST(SmiDetails, TheXmlHasTheSameValues) {
   EXPECT_TRUE(contains(xml_of(shown_device(), "575.57.08"), "nvsmi_device_v12.dtd"));
 }
 
-TEST(SmiDetails, AGpuThatRemapsNoRowsSaysSoInOneLine) {
+TEST(SmiDetails, UnsupportedRowRemapperIsOneLine) {
   EXPECT_TRUE(contains(text_of(device(0, {})),
                        "    Remapped Rows                         : N/A\n    Temperature\n"));
   EXPECT_TRUE(
@@ -104,13 +104,13 @@ TEST(SmiDetails, AGpuThatRemapsNoRowsSaysSoInOneLine) {
                        "    Remapped Rows\n        Correctable Error                 : 0\n"));
 }
 
-TEST(SmiDetails, ALostGpuSaysWhy) {
+TEST(SmiDetails, LostGpuShowsReason) {
   protocol::Device lost = device(0, {});
   lost.missing["power_draw_w"] = "GPU is lost";
   EXPECT_TRUE(contains(text_of(lost), "        Power Draw                        : GPU is lost\n"));
 }
 
-TEST(SmiDetails, OnlyTheAskedSectionsAreShown) {
+TEST(SmiDetails, OnlySelectedSectionsAreShown) {
   const std::string text = text_of(shown_device(), "535.129.03", "temperature,PIDS");
   EXPECT_TRUE(contains(text, "GPU 00000000:1A:00.0\n    Temperature\n"));
   EXPECT_TRUE(contains(text, "    Processes                             : None\n"));
@@ -166,7 +166,7 @@ std::vector<std::string> labels_of(const std::string& text) {
 }
 
 // The labels that nvidia-smi of the driver prints, as published outputs have them.
-TEST(SmiDetails, TheLabelsAreThoseOfDrivers535And580) {
+TEST(SmiDetails, LabelsMatchDrivers535And580) {
   for (const char* const branch : {"535", "580"}) {
     const auto wanted = read_file(
         std::string(GPUYARD_SOURCE_DIR "/tests/data/nvidia_smi/details_") + branch + ".txt",
@@ -203,7 +203,7 @@ std::string on_one_line(std::string text) {
   return std::string(trim(text));
 }
 
-TEST(SmiDetails, TheElementsAreThoseOfDrivers535And580) {
+TEST(SmiDetails, XmlElementsMatchDrivers535And580) {
   for (const char* const branch : {"535", "580"}) {
     const auto wanted =
         read_file(std::string(GPUYARD_SOURCE_DIR "/tests/data/nvidia_smi/xml_") + branch + ".txt",

@@ -24,7 +24,7 @@ std::vector<std::string> quoted_names(const std::string& help) {
   return names;
 }
 
-TEST(SmiHelp, HasAQuotedNameAndALineForEachField) {
+TEST(SmiHelp, EachFieldHasQuotedNameAndDescription) {
   const std::string help = smi_gpu_field_help();
   EXPECT_TRUE(
       help.starts_with("List of valid properties to query for the switch \"--query-gpu\":\n\n"
@@ -50,7 +50,7 @@ TEST(SmiHelp, EveryNameIsAFieldAndListedOnce) {
 }
 
 // A field that is measured by another name would be in the list twice, once as [N/A].
-TEST(SmiHelp, EveryFieldThatIsMeasuredUnderNvidiaSmisNameIsListed) {
+TEST(SmiHelp, EveryMeasuredFieldIsListed) {
   for (const Field& field : known_fields()) {
     if (field.nvidia_smi && field.what != Field::ValueKind::element) {
       EXPECT_NE(find_smi_field(field.name), nullptr) << field.name;
@@ -58,7 +58,7 @@ TEST(SmiHelp, EveryFieldThatIsMeasuredUnderNvidiaSmisNameIsListed) {
   }
 }
 
-TEST(SmiHelp, ProcessesAndRowsHaveListsOfTheirOwn) {
+TEST(SmiHelp, ProcessAndRowFieldsAreListedSeparately) {
   EXPECT_EQ(quoted_names(smi_process_field_help()),
             (std::vector<std::string>{"timestamp", "gpu_name", "gpu_bus_id", "gpu_serial",
                                       "gpu_uuid", "pid", "process_name", "used_gpu_memory"}));
@@ -67,7 +67,7 @@ TEST(SmiHelp, ProcessesAndRowsHaveListsOfTheirOwn) {
   for (const std::string& name : rows) EXPECT_TRUE(parse_field(name)) << name;
 }
 
-TEST(SmiFields, AFieldThatIsNotMeasuredHasNvidiaSmisUnit) {
+TEST(SmiFields, UnmeasuredFieldHasUnitOfNvidiaSmi) {
   EXPECT_EQ(unit_of(*parse_field("protected_memory.total")), "MiB");
   EXPECT_EQ(unit_of(*parse_field("clocks.applications.gr")), "MHz");
   EXPECT_EQ(unit_of(*parse_field("module.power.limit")), "W");

@@ -1,5 +1,5 @@
-// What nvidia-smi prints of a machine, and what its forms share: words for a missing value, the
-// version of the driver, the time.
+// The data that the output formats of nvidia-smi show, and the functions that they share: missing
+// values, the driver version, the time.
 #pragma once
 
 #include <string>

@@ -57,7 +57,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 // In the lines of nvidia-smi 580 for an H100 under load; whether a display is active is not known.
-TEST(SmiTable, IsThatOfNvidiaSmi580) {
+TEST(SmiTable, MatchesDriver580) {
   EXPECT_EQ(
       table(fleet_report(
           {loaded()}, "580.65.06",
@@ -174,7 +174,7 @@ TEST(SmiTable, EveryLineHasTheSameWidth) {
   }
 }
 
-TEST(SmiTable, NoNameOfAProcessBeginsALine) {
+TEST(SmiTable, ProcessNameCannotBeginLine) {
   const auto text = table(fleet_report({loaded()}, "580.65.06", {process(7, "a\nb\x1b[2J", 1)}));
   EXPECT_EQ(text.find("a\nb"), std::string::npos);
   EXPECT_EQ(text.find('\x1b'), std::string::npos);

@@ -12,7 +12,7 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-TEST(SmiWords, AreSpelledAsOurOptions) {
+TEST(SmiWords, OptionsOfNvidiaSmiAreTranslated) {
   EXPECT_EQ(*smi_words({"-lms", "500", "--query-gpu=name", "--format=csv"}),
             (Strings{"--loop-ms", "500", "--query-gpu=name", "--format=csv"}));
   EXPECT_EQ(*smi_words({"-lms=500"}), (Strings{"--loop-ms", "500"}));
@@ -23,7 +23,7 @@ TEST(SmiWords, AreSpelledAsOurOptions) {
   EXPECT_EQ(*smi_words({"-l", "2"}), (Strings{"-l", "2"}));
 }
 
-TEST(SmiWords, WhatChangesAGpuIsRefusedWithOurCommand) {
+TEST(SmiWords, OptionThatChangesGpuIsRefusedWithReplacement) {
   for (const auto& [words, command] : {
            std::pair{Strings{"-pl", "300"}, "gpuyard power 0 300"},
            std::pair{Strings{"-i", "1", "--power-limit=300"}, "gpuyard power 0 300"},
@@ -44,7 +44,7 @@ TEST(SmiWords, WhatChangesAGpuIsRefusedWithOurCommand) {
   }
 }
 
-TEST(SmiWords, ACommandOfNvidiaSmiIsRefusedWithOurs) {
+TEST(SmiWords, UnsupportedCommandIsRefusedWithReplacement) {
   EXPECT_EQ(smi_words({"dmon", "-s", "p"}).error().hint, "gpuyard watch");
   EXPECT_EQ(smi_words({"pmon"}).error().hint, "gpuyard processes");
   EXPECT_EQ(smi_words({"--nvidia-exit-codes", "--local", "pmon"}).error().hint,
@@ -56,7 +56,7 @@ TEST(SmiWords, ACommandOfNvidiaSmiIsRefusedWithOurs) {
   EXPECT_TRUE(smi_words({"-f", "topo"})) << "a file of that name";
 }
 
-TEST(NvidiaSmi, IsTheNameOfTheProgramAlone) {
+TEST(NvidiaSmi, IsRecognisedByBaseName) {
   EXPECT_TRUE(is_nvidia_smi("nvidia-smi"));
   EXPECT_TRUE(is_nvidia_smi("/world/nvidia-smi"));
   EXPECT_FALSE(is_nvidia_smi("/nvidia-smi/gpuyard"));
@@ -86,7 +86,7 @@ class LinkedSmi : public testing::Test {
   const std::string world_ = world();
 };
 
-TEST_F(LinkedSmi, InAWorldShowsThatWorld) {
+TEST_F(LinkedSmi, LinkInWorldSelectsThatWorld) {
   directory_.write("state", "");
   const Strings simulated = {"smi", "--nvidia-exit-codes", "--local", "-L"};
   EXPECT_EQ(words_as_nvidia_smi(directory_.in("nvidia-smi"), {"-L"}), simulated);
@@ -99,14 +99,14 @@ TEST_F(LinkedSmi, InAWorldShowsThatWorld) {
   EXPECT_EQ(world(), "/another") << "a named world wins";
 }
 
-TEST_F(LinkedSmi, BesideTheSimulatedLibraryShowsTheDefaultWorld) {
+TEST_F(LinkedSmi, LinkBesideLibrarySelectsDefaultWorld) {
   directory_.write("libnvidia-ml.so.1", "");
   const auto words = words_as_nvidia_smi(directory_.in("nvidia-smi"), {});
   EXPECT_EQ(words.back(), "--local");
   EXPECT_NE(world(), "");
 }
 
-TEST_F(LinkedSmi, ElsewhereAsksAsAnyCommand) {
+TEST_F(LinkedSmi, OtherLinkSelectsNoWorld) {
   EXPECT_EQ(words_as_nvidia_smi(directory_.in("nvidia-smi"), {"-q"}),
             (Strings{"smi", "--nvidia-exit-codes", "-q"}));
   EXPECT_EQ(world(), "");
