@@ -95,9 +95,9 @@ GpuLists gpu_lists_of(const Snapshot& snapshot, const std::vector<DeviceId>& gpu
     }
     computing = compute_processes_on(*device);
     if (!computing) continue;
-    // Nothing has begun to compute on a GPU that is left alone: that would have woken it.
+    // A process that had begun to compute on a suspended GPU would have resumed it.
     const TimePoint taken =
-        is_left_alone(*device) ? requested_at : device->sample.processes()->taken;
+        asleep_since(*device) ? requested_at : device->sample.processes()->taken;
     lists.taken_at = std::min(lists.taken_at, taken);
     for (const GpuProcess& process : *computing) {
       TimePoint& newest = lists.listed.try_emplace(process.pid, taken).first->second;

@@ -78,10 +78,18 @@ TEST(GpuLists, UnavailableListIsUnknown) {
 
 TEST(GpuLists, ListOfSleepingGpuIsCurrent) {
   DeviceState asleep = gpu("G0", {}, kAskedAt - std::chrono::hours(8));
-  asleep.runtime_suspend = RuntimeSuspend{.left_alone = true, .asleep_since = TimePoint{}};
+  asleep.runtime_suspend = RuntimeSuspend{.polling_paused = true, .asleep_since = TimePoint{}};
   const auto lists = gpu_lists_of(snapshot_of({asleep, gpu("G1", {})}), {"G0", "G1"}, kAskedAt);
   EXPECT_EQ(lists.taken_at, kAskedAt);
   EXPECT_TRUE(lists.computing.at("G0"));
+}
+
+// A process may have begun since: the GPU is not read, but awake.
+TEST(GpuLists, ListOfPausedGpuKeepsItsTime) {
+  const TimePoint taken = kAskedAt - std::chrono::seconds(8);
+  DeviceState paused = gpu("G0", {}, taken);
+  paused.runtime_suspend = RuntimeSuspend{.polling_paused = true};
+  EXPECT_EQ(gpu_lists_of(snapshot_of({paused}), {"G0"}, kAskedAt).taken_at, taken);
 }
 
 TEST(GpuLists, WithoutADriverThereAreNone) {

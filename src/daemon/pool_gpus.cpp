@@ -31,7 +31,7 @@ std::optional<lease::Activity> activity_of(const DeviceState& device, TimePoint 
   const auto* const processes = list ? list->processes() : nullptr;
   if (device.condition != DeviceCondition::responsive) return std::nullopt;
   if (processes != nullptr && !processes->empty()) return std::nullopt;
-  if (is_left_alone(device)) return lease::Activity{now, false, "left alone"};
+  if (asleep_since(device)) return lease::Activity{now, false, "asleep"};
   if (const auto percent = integer_reading(device, Metric::utilization_gpu)) {
     return lease::Activity{device.sample.find(Metric::utilization_gpu)->taken,
                            *percent >= kBusyPercent, fmt::format("{} % utilisation", *percent)};

@@ -81,7 +81,7 @@ TEST(PoolGpus, UtilisationWithoutAProcessIsActivity) {
 TEST(PoolGpus, SleepingGpuIsAvailableAndIdleNow) {
   DeviceState device = gpu();
   put(device, Metric::utilization_gpu, 0);
-  device.runtime_suspend = RuntimeSuspend{.left_alone = true, .asleep_since = TimePoint{}};
+  device.runtime_suspend = RuntimeSuspend{.polling_paused = true, .asleep_since = TimePoint{}};
   Snapshot snapshot;
   snapshot.taken = TimePoint{std::chrono::hours(9)};
   snapshot.devices = {device};

@@ -1,5 +1,5 @@
-"""GPUs that the kernel suspends while they are idle, as on a laptop: gpuyard leaves them alone long enough, and
-an asleep GPU is as good as an idle one."""
+"""GPUs that the kernel suspends while they are idle, as on a laptop: gpuyard pauses their polling long enough, and
+a suspended GPU is leased as an idle one is."""
 
 import json
 import time

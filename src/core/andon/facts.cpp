@@ -140,9 +140,9 @@ Number inforom_corrupted(const DeviceState& device) {
 
 // Returns the age of the newest value among the readings that are taken every second. A reading
 // that failed is no value, so the age grows while all of them fail. Returns nothing for a GPU that
-// has none of them. The readings of a GPU that is left alone are old on purpose.
+// has none of them. While polling is paused, the readings are old on purpose.
 Number stale(const DeviceState& device, TimePoint now) {
-  if (is_left_alone(device)) return 0.0;
+  if (is_polling_paused(device)) return 0.0;
   std::optional<TimePoint> newest;
   bool fails = false;
   for (const Metric metric : kVitals) {
@@ -222,7 +222,7 @@ GpuFacts FactCollector::collect_gpu(const DeviceState& device, const LeaseFacts&
   signals[Signal::plugin_hides] = plugin_hides(device, lease);
   update_idle(device, lease, signals, now);
   // An old temperature is not the present one.
-  if (device.condition != DeviceCondition::responsive || is_left_alone(device)) return gpu;
+  if (device.condition != DeviceCondition::responsive || is_polling_paused(device)) return gpu;
   const Sample& sample = device.sample;
   gpu.sample = &sample;
   signals[Signal::temperature] = number(sample, Metric::temperature_core);

@@ -145,9 +145,9 @@ TEST_F(FactCollectorTest, UnresponsiveGpuYieldsOnlyConditionSignals) {
   EXPECT_EQ(signal_value(Signal::unresponsive), 0);
 }
 
-TEST_F(FactCollectorTest, GpuThatIsLeftAloneIsNeitherStaleNorHot) {
+TEST_F(FactCollectorTest, PausedGpuIsNeitherStaleNorHot) {
   set(Metric::temperature_core, 90);
-  gpu().runtime_suspend = RuntimeSuspend{.left_alone = true};
+  gpu().runtime_suspend = RuntimeSuspend{.polling_paused = true};
   now_ += std::chrono::hours(8);
   EXPECT_EQ(signal_value(Signal::stale), 0);
   EXPECT_EQ(signal_value(Signal::temperature), std::nullopt);

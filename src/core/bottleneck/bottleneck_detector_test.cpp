@@ -82,11 +82,11 @@ TEST_F(BottleneckDetectorTest, HealthyGpuHasNoBottleneck) {
   EXPECT_TRUE(found.not_known.empty());
 }
 
-TEST_F(BottleneckDetectorTest, SleepingGpuIsAsleepWhateverItsLastReadings) {
+TEST_F(BottleneckDetectorTest, SuspendedGpuIsReportedAsleep) {
   DeviceState gpu = healthy();
   set(gpu, Metric::throttle_reasons, kHwThermal);
   after(10, gpu);
-  gpu.runtime_suspend = RuntimeSuspend{.left_alone = true, .asleep_since = now_};
+  gpu.runtime_suspend = RuntimeSuspend{.polling_paused = true, .asleep_since = now_};
   const Bottleneck found = after(120, gpu);
   EXPECT_EQ(found.cause, none);
   EXPECT_EQ(found.brief, "asleep 2m");

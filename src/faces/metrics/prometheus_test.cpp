@@ -165,7 +165,8 @@ TEST(Prometheus, AReadingOfTheSlowTierIsNotTooOld) {
 TEST(Prometheus, SleepingGpuHasNoReadings) {
   Snapshot snapshot = small_fleet();
   EXPECT_EQ(lines_with(render(snapshot, kDaemonMetrics, "p"), "gpu_asleep"), "");
-  snapshot.devices[0].runtime_suspend = RuntimeSuspend{.left_alone = true, .asleep_since = kNow};
+  snapshot.devices[0].runtime_suspend =
+      RuntimeSuspend{.polling_paused = true, .asleep_since = kNow};
   snapshot.devices[1].runtime_suspend = RuntimeSuspend{};
   const std::string text = render(snapshot, kDaemonMetrics, "p");
   EXPECT_EQ(lines_with(text, "p_gpu_asleep{"),

@@ -65,8 +65,8 @@ bool is_loss(const Missing* why) {
 
 }  // namespace
 
-bool is_left_alone(const DeviceState& device) {
-  return device.runtime_suspend && device.runtime_suspend->left_alone;
+bool is_polling_paused(const DeviceState& device) {
+  return device.runtime_suspend && device.runtime_suspend->polling_paused;
 }
 
 std::optional<TimePoint> asleep_since(const DeviceState& device) {

@@ -31,10 +31,11 @@ BOOST_DESCRIBE_ENUM(DeviceCondition, responsive, unresponsive, unavailable)
 inline constexpr std::array kVitals = {Metric::temperature_core, Metric::power_draw,
                                        Metric::memory_used};
 
-// Of a GPU that the kernel may suspend while it is idle.
+// Runtime power management of a GPU that the kernel may suspend while it is idle.
 struct RuntimeSuspend {
-  // It is idle and not read, so that the kernel can suspend it: its readings are old on purpose.
-  bool left_alone = false;
+  // The GPU is idle and not read, so that the kernel can suspend it: its readings are old on
+  // purpose.
+  bool polling_paused = false;
   std::optional<TimePoint> asleep_since = {};  // while it is suspended
 
   friend bool operator==(const RuntimeSuspend&, const RuntimeSuspend&) = default;
@@ -55,13 +56,13 @@ struct DeviceState {
   std::optional<TimePoint> vitals_at = {};
   // The contradiction between its sources of power, so that none of them is believed; or "".
   std::string contradiction = {};
-  std::optional<RuntimeSuspend> runtime_suspend = {};  // empty: it is never suspended
+  std::optional<RuntimeSuspend> runtime_suspend = {};  // empty: the GPU is never suspended
 
   friend bool operator==(const DeviceState&, const DeviceState&) = default;
 };
 
-// True for an idle GPU that telemetry does not read, so that the kernel can suspend it.
-bool is_left_alone(const DeviceState&);
+// True for an idle GPU that telemetry does not poll, so that the kernel can suspend it.
+bool is_polling_paused(const DeviceState&);
 // Since when the GPU is suspended; empty while it is not.
 std::optional<TimePoint> asleep_since(const DeviceState&);
 

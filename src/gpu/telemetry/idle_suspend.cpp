@@ -46,12 +46,12 @@ void IdleSuspend::update(const Facts& facts, TimePoint now) {
   state_.emplace();
   if (facts.suspended) {
     state_->asleep_since = asleep_since.value_or(now);
-    state_->left_alone = !facts.needed;
+    state_->polling_paused = !facts.needed;
     idle_since_.reset();
     paused_until_.reset();
     return;
   }
-  // What has woken it may not show in its last readings yet.
+  // The readings may be older than the program that has resumed the GPU.
   if (facts.needed || !facts.idle || asleep_since) {
     idle_since_.reset();
     paused_until_.reset();
@@ -60,8 +60,8 @@ void IdleSuspend::update(const Facts& facts, TimePoint now) {
   if (!idle_since_) idle_since_ = now;
   if (now - *idle_since_ < kIdleBeforePause) return;
   if (!paused_until_) paused_until_ = now + *facts.suspend_delay + kPauseMargin;
-  state_->left_alone = now < *paused_until_;
-  if (!state_->left_alone) paused_until_.reset();
+  state_->polling_paused = now < *paused_until_;
+  if (!state_->polling_paused) paused_until_.reset();
 }
 
 }  // namespace gpuyard::telemetry

@@ -1,10 +1,10 @@
-// Decides when telemetry leaves an idle GPU alone, because a GPU that is read every second is never
-// suspended. Pure state: the caller gives the time and what is known of the GPU.
+// Decides when the polling of an idle GPU is paused, because the kernel never suspends a GPU that
+// is read every second. Pure state: the caller gives the time and the facts about the GPU.
 //
-//   read -- idle for kIdleBeforePause --> left alone -- the kernel suspends it --> asleep
-//    ^  ^                                  |                                         |
-//    |  +-- one read after the pause ------+                                         |
-//    +-- it is needed, or something else has woken it -------------------------------+
+//   polled -- idle for kIdleBeforePause --> paused -- the kernel suspends it --> asleep
+//    ^  ^                                     |                                    |
+//    |  +-- one read after the pause ---------+                                    |
+//    +-- it is needed, or another program has resumed it --------------------------+
 #pragma once
 
 #include <optional>
@@ -29,14 +29,14 @@ class IdleSuspend {
 
   void update(const Facts&, TimePoint now);
 
-  bool leaves_alone() const { return state_ && state_->left_alone; }
+  bool pauses_polling() const { return state_ && state_->polling_paused; }
   bool is_asleep() const { return state_ && state_->asleep_since; }
   const std::optional<RuntimeSuspend>& state() const { return state_; }
 
-  // An idle GPU is read for this long before it is left alone.
+  // An idle GPU is polled for this long before a pause.
   static constexpr Duration kIdleBeforePause = std::chrono::seconds(5);
-  // A GPU is left alone for the kernel's delay and this time. It is then read once, because
-  // something may have begun to use it.
+  // A pause lasts for the kernel's delay and this time. The GPU is then read once, because a
+  // program may have begun to use it.
   static constexpr Duration kPauseMargin = std::chrono::seconds(5);
 
  private:

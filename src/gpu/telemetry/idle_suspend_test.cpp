@@ -20,7 +20,7 @@ class IdleSuspendTest : public ::testing::Test {
     int reads = 0;
     for (; time > Duration::zero(); time -= seconds(1)) {
       suspend_.update(facts_, now_);
-      reads += suspend_.leaves_alone() ? 0 : 1;
+      reads += suspend_.pauses_polling() ? 0 : 1;
       now_ += seconds(1);
     }
     return reads;
@@ -36,40 +36,40 @@ class IdleSuspendTest : public ::testing::Test {
   TimePoint now_ = kStart;
 };
 
-TEST_F(IdleSuspendTest, UnmanagedGpuIsReadForEver) {
+TEST_F(IdleSuspendTest, UnmanagedGpuIsAlwaysPolled) {
   facts_.suspend_delay.reset();
   EXPECT_EQ(reads_in(seconds(600)), 600);
   EXPECT_FALSE(suspend_.state());
 }
 
-TEST_F(IdleSuspendTest, BusyGpuIsReadForEver) {
+TEST_F(IdleSuspendTest, BusyGpuIsAlwaysPolled) {
   facts_.idle = false;
   EXPECT_EQ(reads_in(seconds(600)), 600);
 }
 
-TEST_F(IdleSuspendTest, NeededGpuIsReadForEver) {
+TEST_F(IdleSuspendTest, NeededGpuIsAlwaysPolled) {
   facts_.needed = true;
   EXPECT_EQ(reads_in(seconds(600)), 600);
 }
 
-TEST_F(IdleSuspendTest, IdleGpuIsLeftAloneLongerThanTheKernelWaits) {
+TEST_F(IdleSuspendTest, PauseIsLongerThanKernelDelay) {
   EXPECT_EQ(reads_in(IdleSuspend::kIdleBeforePause), 5);
   EXPECT_EQ(reads_in(kDelay + IdleSuspend::kPauseMargin), 0);
 }
 
-TEST_F(IdleSuspendTest, GpuThatStaysAwakeIsReadOnceAPause) {
+TEST_F(IdleSuspendTest, AwakeGpuIsReadOncePerPause) {
   reads_in(IdleSuspend::kIdleBeforePause);
   EXPECT_EQ(reads_in(10 * (kDelay + IdleSuspend::kPauseMargin + seconds(1))), 10);
 }
 
-TEST_F(IdleSuspendTest, SuspendedGpuIsAsleepAndNeverRead) {
+TEST_F(IdleSuspendTest, SuspendedGpuIsAsleepAndNotPolled) {
   fall_asleep();
   const TimePoint since = now_ - seconds(1);
   EXPECT_EQ(reads_in(seconds(600)), 0);
   EXPECT_EQ(suspend_.state()->asleep_since, since);
 }
 
-TEST_F(IdleSuspendTest, GpuThatSomethingHasWokenIsReadAtOnce) {
+TEST_F(IdleSuspendTest, ResumedGpuIsPolledImmediately) {
   fall_asleep();
   facts_.suspended = false;
   EXPECT_EQ(reads_in(seconds(1)), 1);
@@ -77,14 +77,14 @@ TEST_F(IdleSuspendTest, GpuThatSomethingHasWokenIsReadAtOnce) {
   EXPECT_EQ(reads_in(IdleSuspend::kIdleBeforePause), 5) << "its use shows only in newer readings";
 }
 
-TEST_F(IdleSuspendTest, NeededGpuIsReadAlthoughItIsSuspended) {
+TEST_F(IdleSuspendTest, NeededGpuIsPolledWhileSuspended) {
   fall_asleep();
   facts_.needed = true;
   EXPECT_EQ(reads_in(seconds(3)), 3);
   EXPECT_TRUE(suspend_.is_asleep());
 }
 
-TEST_F(IdleSuspendTest, GpuThatIsNoLongerManagedIsRead) {
+TEST_F(IdleSuspendTest, GpuIsPolledOnceUnmanaged) {
   fall_asleep();
   facts_.suspend_delay.reset();
   EXPECT_EQ(reads_in(seconds(3)), 3);
@@ -129,7 +129,7 @@ TEST(HasNoWork, UnknownUseIsNotIdle) {
   EXPECT_FALSE(has_no_work(sample_of(none, ProcessList{kStart, failed})));
 }
 
-TEST(HasNoWork, BoardWithoutOneOfThemIsJudgedByTheOther) {
+TEST(HasNoWork, UnsupportedReadingIsIgnored) {
   const std::int64_t none = 0;
   const Missing unsupported{MissingReason::not_supported, ""};
   EXPECT_TRUE(has_no_work(sample_of(unsupported, list_of({}))));

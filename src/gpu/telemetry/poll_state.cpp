@@ -50,7 +50,7 @@ Sample requested_part(const Sample& reply, ProbeSet probes) {
 ProbeSet PollState::next_probes() const {
   if (pending_query_ || !is_readable()) return {};
   if (!urgent_.empty()) return urgent_;
-  if (suspend_.leaves_alone()) return {};
+  if (suspend_.pauses_polling()) return {};
   const ProbeSet fast = intersection(due_, probes_of(Tier::fast));
   return fast.empty() ? first_of(due_) : fast;
 }

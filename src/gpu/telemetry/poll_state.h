@@ -26,11 +26,10 @@ class PollState {
   const Sample& sample() const { return sample_; }
   bool is_readable() const { return !info_.fault; }
 
-  // Takes what the kernel says of the GPU, and whether it is needed. A GPU that is left alone is
-  // only queried for urgent probes.
+  // Updates the suspend state of the GPU. While its polling is paused, only urgent probes are
+  // queried.
   void update_suspend(std::optional<Duration> suspend_delay, bool suspended, bool needed,
                       TimePoint now);
-  bool is_left_alone() const { return suspend_.leaves_alone(); }
 
   // Adds the probes of a tick to those already due.
   void make_due(ProbeSet probes) { due_ = due_ | probes; }

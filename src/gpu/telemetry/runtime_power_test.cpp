@@ -26,7 +26,7 @@ TEST_F(PciRuntimePowerTest, DeviceWithoutFilesIsNeverSuspended) {
   EXPECT_FALSE(power_.is_suspended(kSlot));
 }
 
-TEST_F(PciRuntimePowerTest, DelayIsTheKernelsOrTheDefault) {
+TEST_F(PciRuntimePowerTest, DelayDefaultsWithoutAutosuspend) {
   put("control", "auto");
   put("runtime_status", "active");
   EXPECT_EQ(power_.suspend_delay(kSlot), PciRuntimePower::kDefaultDelay);
@@ -36,7 +36,7 @@ TEST_F(PciRuntimePowerTest, DelayIsTheKernelsOrTheDefault) {
   EXPECT_FALSE(power_.suspend_delay(kSlot));
 }
 
-TEST_F(PciRuntimePowerTest, DeviceThatIsKeptOnIsNeverSuspended) {
+TEST_F(PciRuntimePowerTest, ControlOnPreventsSuspend) {
   put("control", "on");
   put("runtime_status", "active");
   EXPECT_FALSE(power_.suspend_delay(kSlot));
@@ -64,7 +64,7 @@ TEST_F(PciRuntimePowerTest, OnlySuspendedAndSuspendingAreAsleep) {
   }
 }
 
-TEST_F(PciRuntimePowerTest, AddressThatIsNoSlotIsNotLookedUp) {
+TEST_F(PciRuntimePowerTest, InvalidAddressIsNotRead) {
   put("control", "auto");
   put("runtime_status", "suspended");
   EXPECT_FALSE(power_.is_suspended(std::string("../") + directory_.path().substr(1)));

@@ -101,8 +101,8 @@ class Telemetry {
   // is due next.
   void set_interval(Duration interval) { interval_ = interval; }
 
-  // Lets ticks leave idle GPUs alone that the kernel may suspend. `is_needed` returns whether a GPU
-  // is read all the same.
+  // Pauses the polling of idle GPUs that the kernel may suspend. `is_needed` returns whether a GPU
+  // is polled nevertheless.
   void set_runtime_power(std::unique_ptr<RuntimePowerSource> source,
                          std::function<bool(const DeviceId&)> is_needed) {
     runtime_power_ = std::move(source);
@@ -150,7 +150,7 @@ class Telemetry {
   std::uint64_t next_id_ = 1;
   std::uint64_t ticks_ = 0;
   Duration interval_ = kFastInterval;
-  std::unique_ptr<RuntimePowerSource> runtime_power_;  // null: no GPU is left alone
+  std::unique_ptr<RuntimePowerSource> runtime_power_;  // null: no pauses
   std::function<bool(const DeviceId&)> is_needed_;
   std::map<DeviceId, Duration> suspend_delays_;  // of the GPUs that the kernel may suspend
   SnapshotPtr latest_;

@@ -388,14 +388,14 @@ TEST_F(LaptopTest, SnapshotsOfSleepingGpuComeWithoutDelay) {
   EXPECT_EQ(*latest().devices[0].sample.number(Metric::utilization_gpu), 0) << "its last reading";
 }
 
-TEST_F(LaptopTest, GpuThatComputesIsReadEverySecond) {
+TEST_F(LaptopTest, ComputingGpuIsPolledEverySecond) {
   value_ = 42;
   pass(std::chrono::seconds(60));
   EXPECT_FALSE(is_asleep());
   EXPECT_GE(queries_, 60);
 }
 
-TEST_F(LaptopTest, LeasedGpuIsWokenAndReadWithinAnInterval) {
+TEST_F(LaptopTest, LeasedGpuIsPolledWithinOneInterval) {
   pass(std::chrono::seconds(15));
   ASSERT_TRUE(is_asleep());
   const int before = queries_;
@@ -406,7 +406,7 @@ TEST_F(LaptopTest, LeasedGpuIsWokenAndReadWithinAnInterval) {
   EXPECT_FALSE(is_asleep());
 }
 
-TEST_F(LaptopTest, GpuWokenByAnotherProgramIsReadWithinAnInterval) {
+TEST_F(LaptopTest, ResumedGpuIsPolledWithinOneInterval) {
   pass(std::chrono::seconds(15));
   ASSERT_TRUE(is_asleep());
   const int before = queries_;
@@ -430,7 +430,7 @@ TEST_F(LaptopTest, FreshReadWakesTheGpu) {
   EXPECT_TRUE(done);
 }
 
-TEST_F(LaptopTest, GpuThatTakesSecondsToWakeIsNotUnresponsive) {
+TEST_F(LaptopTest, SlowResumeIsNotUnresponsive) {
   pass(std::chrono::seconds(15));
   ASSERT_TRUE(is_asleep());
   stuck_ = "GPU-0";
@@ -441,7 +441,7 @@ TEST_F(LaptopTest, GpuThatTakesSecondsToWakeIsNotUnresponsive) {
   EXPECT_EQ(latest().devices[0].condition, DeviceCondition::unresponsive);
 }
 
-TEST_F(LaptopTest, LostGpuIsNotLeftAlone) {
+TEST_F(LaptopTest, LostGpuIsPolled) {
   lost_ = "GPU-0";
   pass(std::chrono::seconds(30));
   EXPECT_FALSE(is_asleep());
