@@ -30,6 +30,7 @@ class PollState {
   // queried.
   void update_suspend(std::optional<Duration> suspend_delay, bool suspended, bool needed,
                       TimePoint now);
+  const std::optional<RuntimeSuspend>& runtime_suspend() const { return suspend_.state(); }
 
   // Adds the probes of a tick to those already due.
   void make_due(ProbeSet probes) { due_ = due_ | probes; }

@@ -58,6 +58,13 @@ Missing missing_reason(const DeviceState& device, const Snapshot& snapshot) {
                                                 to_milliseconds(kFreshReadTimeout))};
 }
 
+bool all_asleep(const Snapshot& snapshot) {
+  return snapshot.driver.initialised && !snapshot.devices.empty() &&
+         std::ranges::all_of(snapshot.devices, [](const DeviceState& device) {
+           return is_polling_paused(device) && asleep_since(device);
+         });
+}
+
 }  // namespace
 
 Telemetry::Telemetry(Loop& loop, ReadRequester& requester, HealthPolicy policy)
@@ -192,9 +199,23 @@ void Telemetry::tick() {
     poll_state.make_due(due);
     send_next_query(poll_state);
   }
-  publish_timer_ = loop_.call_after(kPublishTimeout, [this] { publish(); });
+  if (!can_skip_snapshot()) {
+    publish_timer_ = loop_.call_after(kPublishTimeout, [this] { publish(); });
+  }
   tick_timer_ = loop_.call_after(interval_, [this] { tick(); });
   publish_if_complete();
+}
+
+// True while every GPU stays asleep and the last snapshot is recent: a new one would differ in its
+// time only, and its consumers would wake the CPU for nothing.
+bool Telemetry::can_skip_snapshot() const {
+  const Duration age = loop_.now() - latest_->taken;
+  if (!all_asleep(*latest_) || latest_->driver != driver_) return false;
+  if (age + interval_ / 2 >= latest_->interval) return false;  // it is due with this tick
+  return std::ranges::equal(
+      poll_states_, latest_->devices, [](const PollState& now, const DeviceState& before) {
+        return now.is_idle() && now.runtime_suspend() == before.runtime_suspend;
+      });
 }
 
 void Telemetry::send_next_query(PollState& poll_state) {
@@ -305,6 +326,7 @@ Snapshot Telemetry::assemble() const {
     complete(snapshot.devices.back());
     snapshot.devices.back().health = health_.evaluate_health(snapshot.devices.back());
   }
+  if (all_asleep(snapshot)) snapshot.interval = std::max(interval_, kAsleepInterval);
   return snapshot;
 }
 

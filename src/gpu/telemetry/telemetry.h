@@ -52,6 +52,11 @@ class ReadRequester {
 
 // The longest time from a tick to its snapshot, which has the replies that have come by then.
 inline constexpr Duration kPublishTimeout = std::chrono::milliseconds(250);
+
+// The time between two snapshots while every GPU is asleep. One step of it never counts as an
+// interruption, also where the interval of the next snapshot is the usual one: see max_step().
+inline constexpr Duration kAsleepInterval = std::chrono::seconds(4);
+
 class Telemetry {
  public:
   Telemetry(Loop&, ReadRequester&, HealthPolicy = {});
@@ -91,8 +96,8 @@ class Telemetry {
     annotator_ = std::move(annotator);
   }
 
-  // Calls `listener` with each snapshot when it is published: one per tick, and one when the driver
-  // comes or goes.
+  // Calls `listener` with each snapshot when it is published: one per tick, or every
+  // kAsleepInterval while all GPUs are asleep, and one when the driver comes or goes.
   void set_listener(std::function<void(const SnapshotPtr&)> listener) {
     listener_ = std::move(listener);
   }
@@ -124,6 +129,7 @@ class Telemetry {
   void tick();
   bool is_due(Duration period) const;
   void update_suspends();
+  bool can_skip_snapshot() const;
   void publish();
   void publish_if_complete();
   void send_next_query(PollState&);

@@ -379,11 +379,12 @@ TEST_F(LaptopTest, IdleGpuFallsAsleepAndStays) {
   EXPECT_EQ(queries_, before);
 }
 
-TEST_F(LaptopTest, SnapshotsOfSleepingGpuComeWithoutDelay) {
+TEST_F(LaptopTest, SleepingGpusArePublishedLessOften) {
   pass(std::chrono::seconds(15));
   const auto before = latest().generation;
-  pass(std::chrono::seconds(10));
+  pass(std::chrono::seconds(40));
   EXPECT_EQ(latest().generation, before + 10);
+  EXPECT_EQ(latest().interval, kAsleepInterval);
   EXPECT_EQ(latest().devices[0].condition, DeviceCondition::responsive);
   EXPECT_EQ(*latest().devices[0].sample.number(Metric::utilization_gpu), 0) << "its last reading";
 }
@@ -404,6 +405,21 @@ TEST_F(LaptopTest, LeasedGpuIsPolledWithinOneInterval) {
   EXPECT_GT(queries_, before);
   pass(kFastInterval);
   EXPECT_FALSE(is_asleep());
+  EXPECT_EQ(latest().interval, kFastInterval);
+}
+
+// Whatever gap it ends, the first snapshot after a sleep counts as the next one.
+TEST_F(LaptopTest, StepFromSleepIsUninterrupted) {
+  for (int ticks = 0; ticks < 5; ++ticks) {
+    needed_ = false;
+    pass(std::chrono::seconds(15) + ticks * kFastInterval);
+    ASSERT_TRUE(is_asleep());
+    const TimePoint last = latest().taken;
+    needed_ = true;
+    pass(kFastInterval);
+    EXPECT_GT(latest().taken, last);
+    EXPECT_LT(latest().taken - last, max_step(latest()));
+  }
 }
 
 TEST_F(LaptopTest, ResumedGpuIsPolledWithinOneInterval) {
