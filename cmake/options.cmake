@@ -10,6 +10,8 @@ target_compile_options(gpuyard_flags INTERFACE
   -Wall -Wextra -Wshadow -Wconversion
   $<$<BOOL:${GPUYARD_WARNINGS_AS_ERRORS}>:-Werror>
   $<$<CXX_COMPILER_ID:Clang>:-Werror=thread-safety> # see base/mutex.h
+  # __FILE__, which every test contains, is relative: the compiler cache is for all clones.
+  -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
   -ffunction-sections -fdata-sections)
 
 # A unity build takes every source for a header, in which an anonymous namespace would be a mistake.
