@@ -373,6 +373,7 @@ struct FleetVerb {
   LeaseFilters wanted;  // free
   std::string since = "7d";
   std::string by = "user";
+  std::string file_sd;  // where to write Prometheus's targets; "": nowhere
 };
 
 // The hooks of Slurm on a node, and what belongs to them.

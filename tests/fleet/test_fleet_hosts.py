@@ -1,6 +1,7 @@
 """gpuyard fleet --hosts: each way to say which machines are meant; and who is shown the token."""
 
 import json
+import subprocess
 import time
 
 import pytest
@@ -224,3 +225,33 @@ def test_each_machine_receives_only_its_token(fleet):
     fleet.enclosure.write(TOKEN_OF.format(node.address), node.token, 0o600)
     assert answered(view(fleet, GPUYARD_TOKEN_FILE=TOKEN_OF)) == ["n1"]
     assert names(fleet)[0] == "n1"
+
+
+# The same hosts as a list for Prometheus.
+
+
+def test_targets_are_written_for_machines_that_do_not_respond_too(fleet, tmp_path):
+    n1, n2, n3 = fleet.nodes[:3]
+    fleet.know_hosts(n1.host(), n2.host("https"), n3.host("unix"))
+    file = tmp_path / "gpuyard.json"
+    done = fleet.go("fleet", "--write-file-sd", str(file))
+    assert done.returncode == 0 and "2 targets written" in done.stdout, done
+    assert f"{n3.name} has no address on the network" in done.stderr, done.stderr
+    written = json.loads(file.read_text())
+    assert [one["labels"] for one in written] == [{}, {"__scheme__": "https"}]
+    assert answered(view(fleet, "--hosts", str(file)))[0] == n1.name
+    config = tmp_path / "prometheus.yml"
+    config.write_text(f"scrape_configs: [{{job_name: gpuyard, file_sd_configs: [{{files: ['{file}']}}]}}]")
+    checked = subprocess.run(["promtool", "check", "config", config], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert fleet.go("fleet", "--hosts", "off.invalid", "--write-file-sd", str(file)).returncode == 0
+    assert json.loads(file.read_text())[0]["targets"] == ["off.invalid:9411"]
+
+
+def test_an_incomplete_list_never_replaces_the_targets(fleet, tmp_path):
+    file = tmp_path / "gpuyard.json"
+    file.write_text("old", encoding="utf-8")
+    for hosts, code in (("n1,dns:_none._tcp.lab.invalid", 5), ("unix:///run/none.sock", 4)):
+        done = fleet.go("fleet", "--hosts", hosts, "--write-file-sd", str(file))
+        assert done.returncode == code and "was not changed" in done.stderr, done
+    assert file.read_text(encoding="utf-8") == "old"

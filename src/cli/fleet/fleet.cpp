@@ -214,6 +214,31 @@ int show_diagnosis(const FleetVerb& verb, const FleetTarget& target, const Scree
   return view.healthy ? 0 : exit_code_of(Errc::unavailable);
 }
 
+// Writes every host, whether it responds or not: Prometheus then reports those that do not. A list
+// that may be incomplete never replaces the file.
+int write_targets(const std::string& file, const std::vector<fleet::Host>& hosts) {
+  const auto unknown =
+      std::ranges::find_if(hosts, [](const fleet::Host& host) { return !host.problem.empty(); });
+  if (unknown != hosts.end()) {
+    return print_error({Errc::unavailable, fmt::format("{}: {}", unknown->name, unknown->problem),
+                        fmt::format("{} was not changed", printable(file))});
+  }
+  const fleet::TargetList list = fleet::targets_of(hosts);
+  for (const std::string& name : list.left_out) {
+    print_note(fmt::format("note: {} has no address on the network, and is left out", name));
+  }
+  if (list.targets == 0) {
+    return print_error({Errc::not_found, "no machine that Prometheus could reach",
+                        fmt::format("{} was not changed", printable(file))});
+  }
+  constexpr unsigned kReadableByAll = 0644;
+  const auto written = replace_file(file, list.json, kReadableByAll);
+  if (!written) return print_error(Error(written.error()).in("--write-file-sd"));
+  print(formatted("{} target{} written to {}.\n", list.targets, list.targets == 1 ? "" : "s",
+                  printable(file)));
+  return 0;
+}
+
 int disconnect_hosts() {
   fleet::ClosedMasters done;
   for (const std::string& directory : fleet::masters_directories(Environment::current())) {
@@ -267,6 +292,13 @@ Options add_fleet(Options program, FleetVerb& verb) {
     return sub;
   };
   add_json(common(fleet), verb.json);
+  fleet.option("--write-file-sd", verb.file_sd, "Write the machines as Prometheus targets to FILE")
+      .metavar("FILE")
+      .details(
+          "Write the machines as Prometheus targets (file_sd) to FILE, and query none. Machines "
+          "that are down are in it. FILE is replaced at once, and is not changed if the list of "
+          "machines cannot be read.");
+  fleet.example("gpuyard fleet --write-file-sd /etc/prometheus/gpuyard.json");
   action(Action::gpus, "gpus", "List the GPUs of all machines")
       .example("gpuyard fleet gpus --hosts n1,n2");
   action(Action::users, "users", "List users and the GPUs they use")
@@ -306,6 +338,7 @@ int run(const FleetVerb& verb) {
   if (verb.action == Action::disconnect) return disconnect_hosts();
   const auto target = fleet_target_of(verb);
   if (!target) return print_error(target.error());
+  if (!verb.file_sd.empty()) return write_targets(verb.file_sd, target->hosts);
   const Screen screen = Screen::of_stdout(verb.color);
   switch (verb.action) {
     case Action::nodes:

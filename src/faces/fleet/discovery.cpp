@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/json_reader.h"
+#include "base/json_writer.h"
 #include "base/text.h"
 #include "base/try.h"
 #include "faces/client/daemon_address.h"
@@ -18,9 +19,11 @@
 namespace gpuyard::fleet {
 namespace {
 
+using Labels = std::map<std::string, std::string>;
+
 struct TargetGroup {
   std::vector<std::string> targets;
-  std::optional<std::map<std::string, std::string>> labels;
+  std::optional<Labels> labels;
 };
 BOOST_DESCRIBE_STRUCT(TargetGroup, (), (targets, labels))
 
@@ -118,7 +121,7 @@ Result<std::vector<Host>> parse_targets(std::string_view json, const std::string
   }
   std::vector<Host> hosts;
   for (const TargetGroup& group : read->groups) {
-    const auto labels = group.labels.value_or(std::map<std::string, std::string>());
+    const auto labels = group.labels.value_or(Labels());
     const auto scheme = labels.find("__scheme__");
     const bool tls = scheme != labels.end() && scheme->second == "https";
     for (const std::string& target : group.targets) {
@@ -128,6 +131,24 @@ Result<std::vector<Host>> parse_targets(std::string_view json, const std::string
     }
   }
   return hosts;
+}
+
+TargetList targets_of(const std::vector<Host>& hosts) {
+  std::vector<TargetGroup> groups;
+  TargetList list;
+  for (const Host& host : hosts) {
+    if (const auto ssh = client::parse_ssh_url(host.url)) {
+      const http::Origin origin{.host = ssh->host, .port = client::kHttpsPort};
+      groups.push_back({{origin.text()}, Labels()});
+    } else if (const auto https = client::parse_https_url(host.url)) {
+      groups.push_back({{https->text()}, Labels{{"__scheme__", "https"}}});
+    } else {
+      list.left_out.push_back(host.name);
+    }
+  }
+  list.targets = groups.size();
+  list.json = json::to_json(groups) + "\n";
+  return list;
 }
 
 Result<std::vector<Host>> resolve_dns_hosts(const std::string& service, Duration timeout) {

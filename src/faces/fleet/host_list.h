@@ -42,6 +42,17 @@ Result<std::vector<Host>> resolve_hosts(const std::vector<std::string>& words,
 // Prometheus's.
 Result<std::vector<Host>> parse_targets(std::string_view json, const std::string& source);
 
+// Prometheus's list of targets for these hosts.
+struct TargetList {
+  std::string json;
+  std::size_t targets = 0;
+  std::vector<std::string> left_out = {};  // names of hosts without an address on the network
+};
+
+// Writes what parse_targets() reads. A host of ssh has the daemon's default port for HTTPS, and no
+// label: the scrape configuration decides its scheme.
+TargetList targets_of(const std::vector<Host>&);
+
 // Queries DNS for the service's SRV records: _ssh._tcp leads to ssh, any other service to https.
 Result<std::vector<Host>> resolve_dns_hosts(const std::string& service, Duration timeout);
 

@@ -52,6 +52,27 @@ TEST_F(ResolveHosts, NoHostsAndNoFileGivesAdvice) {
   EXPECT_THAT(problem({","}), HasSubstr("--hosts: expected comma-separated names"));
 }
 
+TEST(TargetsOf, HostsAreReadBackFromTheirList) {
+  const std::vector<Host> hosts = {{"n1", "ssh://n1"},
+                                   {"2001:db8::7", "ssh://[2001:db8::7]"},
+                                   {"n3.lab.org", "https://n3.lab.org:9412"}};
+  const TargetList list = targets_of(hosts);
+  EXPECT_EQ(list.targets, 3U);
+  EXPECT_THAT(list.json, HasSubstr("\"n1:9411\""));
+  EXPECT_THAT(list.json, HasSubstr("\"[2001:db8::7]:9411\""));
+  const auto read = parse_targets(list.json, "gpuyard.json");
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(*read, hosts);
+}
+
+TEST(TargetsOf, HostWithoutNetworkAddressIsLeftOut) {
+  const TargetList list =
+      targets_of({{"here", "/run/gpuyard/gpuyard.sock"}, {"lab", "ssh://alice@lab.org:2222"}});
+  EXPECT_THAT(list.left_out, ElementsAre("here"));
+  EXPECT_EQ(list.json.find("alice"), std::string::npos);
+  EXPECT_THAT(list.json, HasSubstr("\"lab.org:9411\""));
+}
+
 TEST_F(ResolveHosts, DuplicateHostIsListedOnce) {
   const auto found = hosts({"n1,n2,n1"});
   ASSERT_TRUE(found);
