@@ -29,10 +29,14 @@ protocol::GpuEvent gpu_event_of(const events::Event& event) {
           event.text};
 }
 
-metrics::Dialect dialect_of(config::Config::Metrics::Dialect dialect) {
-  using Configured = config::Config::Metrics::Dialect;
-  if (dialect == Configured::both) return metrics::Dialect::both;
-  return dialect == Configured::dcgm ? metrics::Dialect::dcgm : metrics::Dialect::gpuyard;
+metrics::Selection selection_of(const config::Config::Metrics& configured) {
+  using Dialect = config::Config::Metrics::Dialect;
+  using Profile = config::Config::Metrics::Profile;
+  metrics::Selection selection;
+  if (configured.dialect == Dialect::both) selection.dialect = metrics::Dialect::both;
+  if (configured.dialect == Dialect::dcgm) selection.dialect = metrics::Dialect::dcgm;
+  if (configured.profile == Profile::minimal) selection.profile = metrics::Profile::minimal;
+  return selection;
 }
 
 }  // namespace
@@ -108,7 +112,7 @@ void ApiServer::configure_api() {
                             config.energy.g_co2_per_kwh};
   context_.control.holders_may_control = config.lease.may_control;
   context_.metrics.prefix = config.metrics.prefix;
-  context_.metrics.dialect = dialect_of(config.metrics.dialect);
+  context_.metrics.selection = selection_of(config.metrics);
   context_.metrics.event_drops = &rooms_.driver.event_drops();
   context_.node.reads_kernel_log = [this] { return rooms_.driver.reads_kernel_log(); };
   context_.node.closed_listeners = &listeners_.closed();

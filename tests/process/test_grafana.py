@@ -1,27 +1,29 @@
 """The dashboard that we ship: every panel asks a real Prometheus for something that is there."""
 
 import json
+import os
 import re
 from pathlib import Path
 
 from program import wait_until
 
-DASHBOARD = json.loads(
-    (Path(__file__).parents[2] / "packaging/grafana/gpuyard.json").read_text())
+ROOT = Path(__file__).parents[2]
+MINIMAL_FILE = ROOT / "packaging/grafana/gpuyard-minimal.json"
+DASHBOARD = json.loads((ROOT / "packaging/grafana/gpuyard.json").read_text())
 NO_SINK = ("gpuyard_sink_",)  # is in the configuration
 # The simulated driver is older than these.
 NEWER = ("gpuyard_gpu_throttle_sw_thermal_seconds", "gpuyard_gpu_throttle_hw_thermal_seconds")
 VARIABLES = {"$node": ".*", "$gpu": ".*", "$__rate_interval": "10s", "$__range": "10s"}
 
 
-def panels():
-    for panel in DASHBOARD["panels"]:
+def panels(dashboard=DASHBOARD):
+    for panel in dashboard["panels"]:
         yield panel
         yield from panel.get("panels", [])
 
 
-def expressions():
-    for panel in panels():
+def expressions(dashboard=DASHBOARD):
+    for panel in panels(dashboard):
         for target in panel.get("targets", []):
             yield panel["title"], target["expr"]
 
@@ -82,3 +84,56 @@ def test_the_variables_find_nodes_and_gpus(daemon, prometheus):
                                      variable["definition"]).groups()
         values = {one["metric"][label] for one in prometheus.query(chosen(series))}
         assert len(values) == (1 if variable["name"] == "node" else 2), variable["name"]
+
+
+def only_in_full_profile():
+    """The families that `[metrics] profile = "minimal"` leaves out, from the reference of metrics."""
+    introduction, table = (ROOT / "docs/metrics.md").read_text().split("|---|", 1)
+    minimal = introduction.split("and the readings ")[1].split("\n\n")[0]
+    readings = set(re.findall(r"^\| `\w+` \| `(\w+)`", table, re.M))
+    left_out = readings - set(re.findall(r"`(\w+)`", minimal))
+    assert len(readings) > 60 and len(readings) - len(left_out) > 8
+    return left_out | {"gpu_xid_errors_total", "gpu_xid_last_seen_timestamp_seconds", "loop_lag_seconds_bucket"}
+
+
+def minimal_dashboard():
+    """The panels of the dashboard that need no more than the minimal profile, moved together."""
+    left_out = only_in_full_profile()
+
+    def is_minimal(panel):
+        expressions = " ".join(target["expr"] for target in panel.get("targets", []))
+        return not left_out & set(re.findall(r"gpuyard_(\w+)", expressions))
+
+    kept = [panel for panel in json.loads(json.dumps(DASHBOARD))["panels"] if is_minimal(panel)]
+    kept = [panel for panel, following in zip(kept, kept[1:] + [{"type": "row"}])
+            if panel["type"] != "row" or following["type"] != "row"]
+    x = y = height = 0
+    for panel in kept:
+        place = panel["gridPos"]
+        if x + place["w"] > 24 or panel["type"] == "row":
+            x, y, height = 0, y + height, 0
+        place["x"], place["y"] = x, y
+        x, height = x + place["w"], max(height, place["h"])
+    return DASHBOARD | {"uid": "gpuyard-minimal", "title": "gpuyard: many machines", "panels": kept}
+
+
+def test_minimal_dashboard_is_made_from_the_full_one():
+    text = json.dumps(minimal_dashboard(), indent=2) + "\n"
+    if os.environ.get("GPUYARD_WRITE_GOLDEN"):
+        MINIMAL_FILE.write_text(text)
+    assert MINIMAL_FILE.read_text() == text
+    assert 10 < len(list(panels(minimal_dashboard()))) < len(list(panels()))
+
+
+def test_every_panel_of_the_minimal_dashboard_shows_something(daemon, prometheus, tmp_path):
+    config = tmp_path / "gpuyard.toml"
+    config.write_text('[metrics]\nprofile = "minimal"\n', encoding="utf-8")
+    yard = daemon("--simulate", "4", "--config", str(config))
+    prometheus.start(yard.port)
+    yard.sim("inject", "--gpu", "0", "--xid", "79")
+    wait_until(lambda: prometheus.query("gpuyard_alert_severity"), "the alert of the Xid")
+    wait_until(lambda: prometheus.query("rate(gpuyard_gpu_energy_joules_total[10s])"), "a rate")
+    wait_until(lambda: prometheus.query("gpuyard_gpu_memory_temperature_celsius"), "the slow tier")
+    for title, expression in expressions(minimal_dashboard()):
+        silent = any(word in expression for word in NO_SINK)
+        assert prometheus.query(chosen(expression)) or silent, (title, expression)

@@ -6,10 +6,13 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from program import wait_until
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "packaging/prometheus/gpuyard.rules.yml"
+MINIMAL_RULES = ROOT / "packaging/prometheus/gpuyard-minimal.rules.yml"
 TESTS = ROOT / "packaging/prometheus/gpuyard.rules.test.yml"
 ALERTS = re.findall(r"- alert: (\w+)", RULES.read_text())
 
@@ -21,10 +24,22 @@ def promtool(*arguments):
                           check=False)
 
 
-def test_promtool_accepts_the_rules():
-    checked = promtool("check", "rules", "--lint-fatal", str(RULES))
+@pytest.mark.parametrize("rules", [RULES, MINIMAL_RULES], ids=["full", "minimal"])
+def test_promtool_accepts_the_rules(rules):
+    checked = promtool("check", "rules", "--lint-fatal", str(rules))
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert f"{len(ALERTS)} rules found" in checked.stdout
+    assert f"{rules.read_text().count('- alert: ')} rules found" in checked.stdout
+
+
+def test_minimal_rules_repeat_the_full_ones():
+    def by_name(file):
+        return dict(rule.split("\n", 1) for rule in re.split(r"- alert: ", file.read_text())[1:])
+    full, minimal = by_name(RULES), by_name(MINIMAL_RULES)
+    forwarded = minimal.pop("GpuyardAlert")
+    assert forwarded.split("for: 0s")[1] == full["GpuyardSays"].split("for: 0s")[1]
+    assert len(minimal) == 2
+    for name, rule in minimal.items():
+        assert rule.strip() == full[name].strip(), name
 
 
 def test_every_rule_fires_at_its_time():
@@ -117,3 +132,13 @@ def test_shipped_rules_fire_on_simulated_faults(daemon, prometheus):
     assert ("GpuyardDown", None) not in prometheus.firing()
     yard.sim("inject", "--gpu", "3", "--clear")
     wait_until(lambda: ("GpuPowerBrake", "3") not in prometheus.firing(), "the brake to be let go")
+
+
+def test_minimal_rules_forward_the_alerts_of_a_minimal_profile(daemon, prometheus, tmp_path):
+    config = tmp_path / "gpuyard.toml"
+    config.write_text('[metrics]\nprofile = "minimal"\n', encoding="utf-8")
+    yard = daemon("--simulate", "2", "--config", str(config))
+    yard.sim("inject", "--gpu", "1", "--lost")
+    prometheus.start(yard.port, rules=MINIMAL_RULES)
+    wait_until(lambda: ("GpuyardAlert", "1") in prometheus.firing(), "the alert of the lost GPU")
+    assert not prometheus.query('{__name__=~"gpuyard_gpu_xid.*|gpuyard_gpu_throttle.*|gpuyard_loop.*"}')

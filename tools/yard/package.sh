@@ -33,8 +33,8 @@ package_tree() {
   "$program" completion fish >"$share/fish/vendor_completions.d/gpuyard.fish"
   env CONFIGURATION_DIRECTORY=/etc/gpuyard RUNTIME_DIRECTORY=/run/gpuyard \
     STATE_DIRECTORY=/var/lib/gpuyard "$program" config init >"$tree/etc/gpuyard/gpuyard.toml"
-  cp packaging/systemd/readonly.conf packaging/prometheus/gpuyard.rules.yml \
-    packaging/grafana/gpuyard.json "$share/gpuyard"
+  cp packaging/systemd/readonly.conf packaging/prometheus/gpuyard{,-minimal}.rules.yml \
+    packaging/grafana/gpuyard{,-minimal}.json "$share/gpuyard"
   python3 tools/package/sbom.py "$(program_version)" >"$share/doc/gpuyard/gpuyard.spdx.json"
   python3 tools/package/sbom.py --notices >"$share/doc/gpuyard/NOTICES"
   cp CHANGELOG.md "$share/doc/gpuyard/NEWS.md"

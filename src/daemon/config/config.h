@@ -91,8 +91,10 @@ struct Config {
   } zeus;
   struct Metrics {
     enum class Dialect { gpuyard, dcgm, both };
+    enum class Profile { full, minimal };
     std::string prefix = "gpuyard";
     Dialect dialect = Dialect::gpuyard;
+    Profile profile = Profile::full;
   } metrics;
   // Whether and how GPUs may be changed.
   struct Control {

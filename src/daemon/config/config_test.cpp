@@ -208,6 +208,7 @@ TEST(Keys, EverySetValueReadsBack) {
                              : key.name == "mode"      ? "observe"
                              : key.name == "fair"      ? "strict"
                              : key.name == "dialect"   ? "both"
+                             : key.name == "profile"   ? "minimal"
                              : key.name == "anonymous" ? "metrics"
                              : key.name == "clients"   ? "DNS:a = read"
                                                        : "something";
@@ -239,6 +240,14 @@ TEST(ConfigFile, MetricsHaveOneOfThreeDialects) {
   EXPECT_EQ(applied("metrics.dialect = \"dcgm-4.8\"").metrics.dialect, dcgm);
   EXPECT_EQ(problem_of("metrics.dialect = \"dcgm\""),
             "x.toml:1: metrics.dialect: expected gpuyard, dcgm-4.8 or both; got \"dcgm\"");
+}
+
+TEST(ConfigFile, MetricsHaveOneOfTwoProfiles) {
+  using enum Config::Metrics::Profile;
+  EXPECT_EQ(Config().metrics.profile, full);
+  EXPECT_EQ(applied("metrics.profile = \"minimal\"").metrics.profile, minimal);
+  EXPECT_EQ(problem_of("metrics.profile = \"small\""),
+            "x.toml:1: metrics.profile: expected full or minimal; got \"small\"");
 }
 
 TEST(ConfigFile, TemperaturesAreIntegers) {

@@ -51,6 +51,7 @@ constexpr std::array<std::string_view, 2> kOnStop = {"keep", "restore"};
 constexpr std::array<std::string_view, 3> kModes = {"auto", "grant", "observe"};
 constexpr std::array<std::string_view, 2> kFairnessModes = {"backfill", "strict"};
 constexpr std::array<std::string_view, 3> kDialects = {"gpuyard", "dcgm-4.8", "both"};
+constexpr std::array<std::string_view, 2> kProfiles = {"full", "minimal"};
 constexpr std::array<std::string_view, 3> kAnonymous = {"none", "metrics", "read"};
 constexpr std::array<std::string_view, 4> kLevels = {"debug", "info", "warning", "error"};
 
@@ -355,6 +356,10 @@ constexpr std::array kKeys = {
         "metrics", "dialect",
         "Naming of metrics: \"gpuyard\", \"dcgm-4.8\" for dashboards made for dcgm-exporter, or "
         "\"both\"."),
+    word<&Config::metrics, &Config::Metrics::profile, kProfiles>(
+        "metrics", "profile",
+        "Number of metrics: \"full\", or \"minimal\" for thousands of machines, with at most 20 "
+        "series per GPU."),
     member<&Config::control, &Config::Control::enabled>(
         "control", "enabled",
         "Whether GPUs may be changed: power limits, clocks, modes and resets. false: monitoring "

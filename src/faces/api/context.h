@@ -248,7 +248,7 @@ struct MetricsApi {
   const Histogram& alert_cost;
   const std::uint64_t& lease_changes;
   std::string prefix = {};
-  metrics::Dialect dialect = metrics::Dialect::gpuyard;
+  metrics::Selection selection = {};
   // The events that were dropped before the rules; null: they are not counted.
   const EventDrops* event_drops = nullptr;
   RenderCache<> text = {};

@@ -68,8 +68,8 @@ std::string render_metrics(const MetricsApi& api, metrics::Format format) {
     events = {*api.event_drops, api.alerts.engine().dropped_events()};
     process.events = &events;
   }
-  if (api.dialect != metrics::Dialect::gpuyard) process.hostname = host_name();
-  return metrics::render(*api.telemetry.latest(), process, api.prefix, format, api.dialect);
+  if (api.selection.dialect != metrics::Dialect::gpuyard) process.hostname = host_name();
+  return metrics::render(*api.telemetry.latest(), process, api.prefix, format, api.selection);
 }
 
 void get_driver(NodeApi& api, const NoParams&, const Responder<protocol::DriverInfo>& respond) {

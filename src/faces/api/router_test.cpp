@@ -285,7 +285,7 @@ TEST_F(RouterTest, AcceptHeaderSelectsOpenMetrics) {
 }
 
 TEST_F(RouterTest, MetricsSpeakTheConfiguredDialect) {
-  context_.metrics.dialect = metrics::Dialect::both;
+  context_.metrics.selection.dialect = metrics::Dialect::both;
   start_driver();
   const auto text = *get("/metrics").body;
   EXPECT_NE(text.find("\ngpuyard_gpu_temperature_celsius{device=\"0\"}"), std::string::npos);

@@ -17,7 +17,7 @@ std::string everything(Format format) {
   alerts.sinks = {{"log", "log", 0, 5, 0, 0}};
   alerts.evaluation_time = &lag;
   return render(fleet_of(2), {"1.2.3", &lag, &leases, &alerts, "node7"}, "p", format,
-                Dialect::both);
+                {.dialect = Dialect::both});
 }
 
 TEST(OpenMetrics, HasTheSameSamplesAsTheTextFormat) {

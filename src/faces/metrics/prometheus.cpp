@@ -1,6 +1,7 @@
 #include "faces/metrics/prometheus.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include <fmt/format.h>
@@ -13,6 +14,24 @@
 
 namespace gpuyard::metrics {
 namespace {
+
+constexpr std::array kMinimalReadings = {Metric::memory_total,
+                                         Metric::memory_used,
+                                         Metric::utilization_gpu,
+                                         Metric::utilization_memory,
+                                         Metric::temperature_core,
+                                         Metric::temperature_memory,
+                                         Metric::power_draw,
+                                         Metric::power_limit,
+                                         Metric::energy_total,
+                                         Metric::clock_sm,
+                                         Metric::ecc_uncorrected_volatile,
+                                         Metric::processes_compute};
+
+bool is_selected(const MetricRow& row, Profile profile) {
+  return profile == Profile::full ||
+         std::ranges::find(kMinimalReadings, row.metric) != kMinimalReadings.end();
+}
 
 // No series where no GPU can be suspended.
 void put_asleep(MetricsWriter& text, const Snapshot& snapshot) {
@@ -349,27 +368,28 @@ Result<void> check_prefix(std::string_view prefix) {
 }
 
 std::string render(const Snapshot& snapshot, const DaemonMetrics& process, std::string_view prefix,
-                   Format format, Dialect dialect) {
+                   Format format, const Selection& selection) {
+  const auto& [dialect, profile] = selection;
   std::string out;
   const std::string stem = std::string(prefix) + "_";
   MetricsWriter text(out, stem, format);
   put_node(text, snapshot, process);
-  if (process.loop_lag != nullptr) {
+  if (process.loop_lag != nullptr && profile == Profile::full) {
     text.histogram("loop_lag_seconds", "Delay of due work in the daemon's event loop.",
                    *process.loop_lag);
   }
   put_info(text, snapshot);
   put_health(text, snapshot);
   put_bottlenecks(text, snapshot);
-  put_xids(text, snapshot);
+  if (profile == Profile::full) put_xids(text, snapshot);
   if (process.leases != nullptr) put_leases(text, *process.leases);
   if (process.alerts != nullptr) put_alerts(text, *process.alerts);
   if (process.events != nullptr) put_events(text, *process.events);
   if (process.tls != nullptr) put_tls(text, *process.tls);
-  if (dialect != Dialect::dcgm) put_readings(text, snapshot);
+  if (dialect != Dialect::dcgm) put_readings(text, snapshot, profile);
   if (dialect != Dialect::gpuyard) {
     MetricsWriter dcgm(out, "", format);
-    put_dcgm_readings(dcgm, snapshot, process.hostname);
+    put_dcgm_readings(dcgm, snapshot, process.hostname, profile);
   }
   if (format == Format::openmetrics) out += "# EOF\n";
   return out;
@@ -382,17 +402,24 @@ std::span<const Reading> current_readings(const DeviceState& device, Metric metr
   return current ? device.sample.all(metric) : std::span<const Reading>{};
 }
 
-void put_readings(MetricsWriter& text, const Snapshot& snapshot) {
-  for (const MetricRow& row : catalog()) put_row(text, snapshot, row);
+void put_readings(MetricsWriter& text, const Snapshot& snapshot, Profile profile) {
+  for (const MetricRow& row : catalog()) {
+    if (is_selected(row, profile)) put_row(text, snapshot, row);
+  }
 }
 
 // Writes the rows of the catalog as dcgm-exporter 4.8 does. Names and units are columns of the
 // catalog. 4.9 renamed many of the metrics, but dashboards ask for the names of 4.8.
-void put_dcgm_readings(MetricsWriter& text, const Snapshot& snapshot, const std::string& hostname) {
+void put_dcgm_readings(MetricsWriter& text, const Snapshot& snapshot, const std::string& hostname,
+                       Profile profile) {
   for (const MetricRow& row : catalog()) {
-    if (has_dcgm_name(row)) put_row(text, snapshot, row, hostname);
+    if (has_dcgm_name(row) && is_selected(row, profile)) put_row(text, snapshot, row, hostname);
   }
   put_xids(text, snapshot, hostname);
+}
+
+std::span<const Metric> minimal_readings() {
+  return kMinimalReadings;
 }
 
 int max_readings_per_gpu() {

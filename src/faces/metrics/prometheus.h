@@ -30,6 +30,25 @@ enum class Dialect {
   both,
 };
 
+// How much is exported. A firing alert adds kSeriesPerAlert in both.
+enum class Profile {
+  full,
+  // For thousands of machines: at most kMaxMinimalSeriesPerGpu series a GPU. Xids, throttle reasons
+  // and the loop's histogram are left out; the daemon's own alerts and bottlenecks say what they
+  // mean.
+  minimal,
+};
+inline constexpr int kMaxMinimalSeriesPerGpu = 20;
+
+// The readings of the minimal profile: one series of a GPU each.
+std::span<const Metric> minimal_readings();
+
+// What is exported.
+struct Selection {
+  Dialect dialect = Dialect::gpuyard;
+  Profile profile = Profile::full;
+};
+
 // Accepts what Prometheus allows in a metric name: [a-zA-Z_:][a-zA-Z0-9_:]*.
 Result<void> check_prefix(std::string_view prefix);
 
@@ -38,16 +57,17 @@ Result<void> check_prefix(std::string_view prefix);
 // fan, link, place or throttle reason; <prefix>_gpu_info joins the identity to it. DCGM's series
 // have that exporter's labels.
 std::string render(const Snapshot&, const DaemonMetrics&, std::string_view prefix,
-                   Format format = Format::text, Dialect dialect = Dialect::gpuyard);
+                   Format format = Format::text, const Selection& selection = {});
 
 // Returns the readings that are current: none for a GPU that does not answer.
 std::span<const Reading> current_readings(const DeviceState&, Metric);
 
 // Writes "gpu_temperature_celsius{device="0"}", in base units.
-void put_readings(MetricsWriter&, const Snapshot&);
+void put_readings(MetricsWriter&, const Snapshot&, Profile profile = Profile::full);
 
 // Writes "DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-...",...}", with the names, labels and units of
 // dcgm-exporter 4.8. `text` has no stem.
-void put_dcgm_readings(MetricsWriter& text, const Snapshot&, const std::string& hostname);
+void put_dcgm_readings(MetricsWriter& text, const Snapshot&, const std::string& hostname,
+                       Profile profile);
 
 }  // namespace gpuyard::metrics

@@ -280,7 +280,7 @@ std::string render_dcgm(const Snapshot& snapshot, Dialect dialect = Dialect::dcg
                         Format format = Format::text) {
   DaemonMetrics process{"1"};
   process.hostname = "node7";
-  return render(snapshot, process, "p", format, dialect);
+  return render(snapshot, process, "p", format, {dialect});
 }
 
 std::string series(std::string_view name, std::string_view value) {
@@ -375,9 +375,9 @@ TEST(Dcgm, CounterWithoutTotalIsUnknownInOpenMetrics) {
 }
 
 TEST(Dcgm, EmptyHostnameOmitsLabel) {
-  EXPECT_EQ(render(with({{Metric::temperature_core, 41}}), {"1"}, "p", Format::text, Dialect::dcgm)
-                .find("Hostname"),
-            std::string::npos);
+  const std::string text = render(with({{Metric::temperature_core, 41}}), {"1"}, "p", Format::text,
+                                  {.dialect = Dialect::dcgm});
+  EXPECT_EQ(text.find("Hostname"), std::string::npos);
 }
 
 TEST(Prometheus, ADisplacedGpuIsNamedByItsUuid) {

@@ -62,6 +62,9 @@ the daemon. There is no expiry without a usable certificate.
 `[metrics] dialect` selects DCGM's names and units, instead of gpuyard's or in addition; this adds at
 most {} series per GPU. [prometheus.md](prometheus.md) has the details.
 
+`[metrics] profile = "minimal"` leaves at most {} series per GPU: identity, state, health, bottleneck and lease,
+and the readings {}.
+
 A value outside the plausible range, or grossly beyond the GPU's own limit, is missing: power above
 three times `power_limit_max_w`, a clock above three times its own maximum, a temperature 50 degrees
 above that of the shutdown, memory above its total. A mask has no range: bits without a word are
@@ -124,8 +127,12 @@ std::string meaning_of(const MetricRow& row) {
 }  // namespace
 
 std::string reference() {
-  std::string text =
-      fmt::format(fmt::runtime(kIntroduction), max_series_per_gpu(), kMaxDcgmSeriesPerGpu);
+  std::string minimal;
+  for (const Metric metric : minimal_readings()) {
+    minimal += fmt::format("{}{}", minimal.empty() ? "" : ", ", code(row_of(metric).prometheus));
+  }
+  std::string text = fmt::format(fmt::runtime(kIntroduction), max_series_per_gpu(),
+                                 kMaxDcgmSeriesPerGpu, kMaxMinimalSeriesPerGpu, minimal);
   for (const MetricRow& row : catalog()) {
     text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", code(json_key(row)),
                         series_of(row), enum_name(row.kind), tier_of(row), code(row.nvidia_smi),

@@ -9,13 +9,13 @@
 namespace gpuyard::metrics {
 namespace {
 
-int series_of(const Snapshot& snapshot, Dialect dialect = Dialect::gpuyard,
+int series_of(const Snapshot& snapshot, const Selection& selection = {},
               const AlertMetrics* alerts = nullptr) {
   LeaseMetrics leases;
   for (const DeviceState& device : snapshot.devices)
     leases.gpus.emplace_back(label_of(device.info), true);
   const std::string samples =
-      samples_in(render(snapshot, {"1", nullptr, &leases, alerts}, "p", Format::text, dialect));
+      samples_in(render(snapshot, {"1", nullptr, &leases, alerts}, "p", Format::text, selection));
   return static_cast<int>(std::ranges::count(samples, '\n'));
 }
 
@@ -27,18 +27,51 @@ TEST(Series, CountPerGpuMatchesReference) {
 
 TEST(Series, DcgmCountPerGpuMatchesReference) {
   const int of_the_node = series_of(fleet_of(0));
-  EXPECT_EQ(series_of(fleet_of(2), Dialect::dcgm) - of_the_node,
+  EXPECT_EQ(series_of(fleet_of(2), {Dialect::dcgm}) - of_the_node,
             2 * (max_series_per_gpu() - max_readings_per_gpu() + kMaxDcgmSeriesPerGpu));
-  EXPECT_EQ(series_of(fleet_of(2), Dialect::both) - of_the_node,
+  EXPECT_EQ(series_of(fleet_of(2), {Dialect::both}) - of_the_node,
             2 * (max_series_per_gpu() + kMaxDcgmSeriesPerGpu));
+}
+
+TEST(Series, MinimalProfileHasAtMostTwentyPerGpu) {
+  Snapshot fleet = fleet_of(2);
+  for (DeviceState& device : fleet.devices) device.runtime_suspend = RuntimeSuspend{};
+  const Selection minimal{.profile = Profile::minimal};
+  const int per_gpu = (series_of(fleet, minimal) - series_of(fleet_of(0), minimal)) / 2;
+  // Beside the readings: info, responsive, asleep, lost, query errors, health, bottleneck, leased.
+  EXPECT_EQ(per_gpu, static_cast<int>(minimal_readings().size()) + 8);
+  EXPECT_EQ(per_gpu, kMaxMinimalSeriesPerGpu);
+}
+
+TEST(Series, OfMinimalProfileAreThoseOfTheFull) {
+  const Snapshot fleet = fleet_of(1);
+  const std::string full = samples_in(render(fleet, {"1"}, "p", Format::text));
+  const std::string minimal =
+      samples_in(render(fleet, {"1"}, "p", Format::text, {Dialect::gpuyard, Profile::minimal}));
+  std::size_t begin = 0;
+  while (begin < minimal.size()) {
+    const std::size_t end = minimal.find('\n', begin) + 1;
+    EXPECT_NE(full.find(minimal.substr(begin, end - begin)), std::string::npos);
+    begin = end;
+  }
+  for (const Metric metric : minimal_readings()) {
+    EXPECT_NE(minimal.find("p_" + std::string(row_of(metric).prometheus)), std::string::npos);
+  }
+}
+
+TEST(Series, MinimalProfileSelectsReadingsOfDcgmToo) {
+  const std::string text =
+      samples_in(render(fleet_of(1), {"1"}, "p", Format::text, {Dialect::dcgm, Profile::minimal}));
+  EXPECT_NE(text.find("DCGM_FI_DEV_POWER_USAGE{"), std::string::npos) << text;
+  EXPECT_EQ(text.find("DCGM_FI_DEV_FAN_SPEED{"), std::string::npos) << text;
 }
 
 TEST(Series, OfAlertsAreTwoForEachThatFires) {
   AlertMetrics alerts;
-  const int quiet = series_of(fleet_of(1), Dialect::gpuyard, &alerts);
+  const int quiet = series_of(fleet_of(1), {}, &alerts);
   alerts.firing = {
       {"hot", "warning", 55, "0"}, {"full", "error", 60, "0"}, {"disk", "error", 70, {}}};
-  EXPECT_EQ(series_of(fleet_of(1), Dialect::gpuyard, &alerts) - quiet, 3 * kSeriesPerAlert);
+  EXPECT_EQ(series_of(fleet_of(1), {}, &alerts) - quiet, 3 * kSeriesPerAlert);
 }
 
 TEST(Series, XidsHaveGpuCodeAndLastSeen) {
