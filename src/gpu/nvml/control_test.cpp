@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "gpu/nvml/api.h"
-#include "gpu/nvml/fake_setters_for_tests.h"
+#include "gpu/nvml/fake_nvml_for_tests.h"
 #include "gpu/nvml/nvml_backend.h"
 
 namespace gpuyard::nvml {
