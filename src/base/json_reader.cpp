@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <boost/json.hpp>
 
+#include "base/local_time.h"
 #include "base/text.h"
 
 // Boost.JSON's library part is compiled in third_party/json_impl.cpp.
@@ -59,6 +60,8 @@ class Reader {
   void read_boolean(const boost::json::value& from, bool& to);
   void read_number(const boost::json::value& from, double& to);
   void read_text(const boost::json::value& from, std::string& to);
+  void read_seconds(const boost::json::value& from, Duration& to);
+  void read_time(const boost::json::value& from, WallTime& to);
   void read_word(const boost::json::value& from, const Shape&, void* to);
   void read_optional(const boost::json::value& from, const Shape&, void* to);
   void read_list(const boost::json::value& from, const Shape&, void* to);
@@ -111,6 +114,28 @@ void Reader::read_text(const boost::json::value& from, std::string& to) {
   } else {
     add_problem("a string", from);
   }
+}
+
+// To the nearest nanosecond, so that a Duration is the same after it was written and read.
+void Reader::read_seconds(const boost::json::value& from, Duration& to) {
+  double seconds_read = 0;
+  read_number(from, seconds_read);
+  constexpr double kLongest = 9e9;  // a Duration ends after 292 years
+  if (std::abs(seconds_read) > kLongest) return add_problem("out of range");
+  to = Duration(std::llround(static_cast<long double>(seconds_read) * 1e9L));
+}
+
+// Only what the writer writes, and the same without milliseconds.
+void Reader::read_time(const boost::json::value& from, WallTime& to) {
+  const auto* given = from.if_string();
+  std::string text(given != nullptr ? std::string_view(*given) : "");
+  constexpr std::size_t kWithoutMilliseconds = 20;  // "2026-01-31T12:00:00Z"
+  if (text.size() == kWithoutMilliseconds) text.insert(kWithoutMilliseconds - 1, ".000");
+  const auto time = parse_time(text, {});
+  if (!time || to_rfc3339(*time) != text) {
+    return add_problem("a time such as 2026-01-31T12:00:00.250Z", from);
+  }
+  to = *time;
 }
 
 void Reader::read_word(const boost::json::value& from, const Shape& shape, void* to) {
@@ -233,6 +258,10 @@ void Reader::read(const boost::json::value& from, const Shape& shape, void* to) 
       return read_number(from, *static_cast<double*>(to));
     case Kind::text:
       return read_text(from, *static_cast<std::string*>(to));
+    case Kind::seconds:
+      return read_seconds(from, *static_cast<Duration*>(to));
+    case Kind::time:
+      return read_time(from, *static_cast<WallTime*>(to));
     case Kind::word:
       return read_word(from, shape, to);
     case Kind::optional:

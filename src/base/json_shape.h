@@ -14,9 +14,17 @@
 
 #include <boost/json/fwd.hpp>
 
+#include "base/clock.h"
 #include "base/record.h"
 
 namespace gpuyard::json {
+
+// The form of a member in JSON, where its type does not say it.
+enum class Unit : std::uint8_t {
+  as_is,
+  seconds,        // of a Duration, or of an optional one
+  null_if_empty,  // of a text, or of a number for which 0 means that there is none
+};
 
 // Adds to a field what the member list cannot say.
 struct About {
@@ -28,9 +36,17 @@ struct About {
   // The bounds of each entry of a list.
   double each_least = -std::numeric_limits<double>::infinity();
   double each_most = std::numeric_limits<double>::infinity();
+  std::string_view key = {};  // in JSON; empty: the member's name
+  Unit unit = Unit::as_is;
 };
-// Place it beside the struct's member list and name only the struct's own fields that need it:
+// The same for a member of a record that knows no JSON: {"took", "seconds", Unit::seconds}.
+constexpr About keyed(std::string_view field, std::string_view key, Unit unit = Unit::as_is,
+                      std::string_view description = {}) {
+  return {.field = field, .description = description, .key = key, .unit = unit};
+}
+// Place it beside the struct's member list and name only the fields of that list that need it:
 // GPUYARD_ABOUT(Reading, {"watts", "Drawn now."})
+// A list may also name members of a base, in the place that JSON has for them.
 #define GPUYARD_ABOUT(T, ...)                                    \
   constexpr auto about_fields(std::type_identity<T>) {           \
     return std::to_array<::gpuyard::json::About>({__VA_ARGS__}); \
@@ -89,7 +105,9 @@ enum class Kind : std::uint8_t {
   uint64,
   number,
   text,
-  word,  // an enum, written as the enumerator's name
+  seconds,  // a Duration
+  time,     // a WallTime, as RFC 3339
+  word,     // an enum, written as the enumerator's name
   optional,
   list,
   map,  // with strings as keys
@@ -164,6 +182,64 @@ void* field_in(void* record) {
 template <class T, class Member>
 T owner_of(Member T::*);
 
+template <class T>
+void reset(void* whole) {
+  static_cast<std::optional<T>*>(whole)->reset();
+}
+template <class T>
+void* emplace(void* whole, std::string_view) {
+  return &static_cast<std::optional<T>*>(whole)->emplace();
+}
+template <class T>
+const void* get_value(const void* whole) {
+  const auto& value = *static_cast<const std::optional<T>*>(whole);
+  return value ? &*value : nullptr;
+}
+template <class T>
+constexpr Shape optional_shape(const Shape& inner) {
+  return {.kind = Kind::optional,
+          .inner = &inner,
+          .clear = &reset<T>,
+          .add = &emplace<T>,
+          .get_value = &get_value<T>};
+}
+
+template <class T>
+void empty(void* whole) {
+  *static_cast<T*>(whole) = T{};
+}
+inline void* itself(void* whole, std::string_view) {
+  return whole;
+}
+template <class T>
+const void* unless_empty(const void* whole) {
+  return *static_cast<const T*>(whole) == T{} ? nullptr : whole;
+}
+
+inline constexpr Shape kSeconds{.kind = Kind::seconds};
+inline constexpr Shape kOptionalSeconds = optional_shape<Duration>(kSeconds);
+template <class T>
+inline constexpr Shape kNullIfEmpty{.kind = Kind::optional,
+                                    .inner = &shape_of<T>,
+                                    .clear = &empty<T>,
+                                    .add = &itself,
+                                    .get_value = &unless_empty<T>};
+
+template <class T, Unit unit>
+constexpr const Shape& shape_in() {
+  if constexpr (unit == Unit::as_is) {
+    return shape_of<T>;
+  } else if constexpr (unit == Unit::null_if_empty) {
+    return kNullIfEmpty<T>;
+  } else if constexpr (is_optional<T>) {
+    static_assert(std::is_same_v<T, std::optional<Duration>>, "only a Duration has seconds");
+    return kOptionalSeconds;
+  } else {
+    static_assert(std::is_same_v<T, Duration>, "only a Duration has seconds");
+    return kSeconds;
+  }
+}
+
 template <class T, template <class...> class List, class... Members>
 constexpr bool has_all_fields(List<Members...>) {
   return std::ranges::all_of(
@@ -178,12 +254,32 @@ constexpr About about_field(std::string_view field) {
   return found == std::ranges::end(about<T>) ? About{field} : *found;
 }
 
+template <class T>
+constexpr bool has_about(std::string_view field) {
+  return std::ranges::any_of(about<T>, [&](const About& one) { return one.field == field; });
+}
+// The table of the record comes before that of the base that has the member.
+template <class T, class Member>
+constexpr About about_member() {
+  using Owner = decltype(owner_of(Member::pointer));
+  if constexpr (has_about<T>(Member::name) || !Record<Owner>) {
+    return about_field<T>(Member::name);
+  } else {
+    return about_field<Owner>(Member::name);
+  }
+}
+
+template <class T, class Member>
+constexpr Field field() {
+  constexpr About kAbout = about_member<T, Member>();
+  using Value = std::remove_cvref_t<decltype(std::declval<T&>().*Member::pointer)>;
+  return {kAbout.key.empty() ? Member::name : kAbout.key, kAbout, &shape_in<Value, kAbout.unit>(),
+          &field_in<T, Member::pointer>};
+}
+
 template <class T, template <class...> class List, class... Members>
 constexpr auto fields(List<Members...>) {
-  return std::array<Field, sizeof...(Members)>{
-      Field{Members::name, about_field<decltype(owner_of(Members::pointer))>(Members::name),
-            &shape_of<std::remove_cvref_t<decltype(std::declval<T&>().*Members::pointer)>>,
-            &field_in<T, Members::pointer>}...};
+  return std::array<Field, sizeof...(Members)>{field<T, Members>()...};
 }
 template <Record T>
 inline constexpr auto fields_of =
@@ -205,20 +301,6 @@ void set_word(void* to, std::int64_t value) {
 template <class E>
 std::int64_t get_word(const void* from) {
   return static_cast<std::int64_t>(*static_cast<const E*>(from));
-}
-
-template <class T>
-void reset(void* whole) {
-  static_cast<std::optional<T>*>(whole)->reset();
-}
-template <class T>
-void* emplace(void* whole, std::string_view) {
-  return &static_cast<std::optional<T>*>(whole)->emplace();
-}
-template <class T>
-const void* get_value(const void* whole) {
-  const auto& value = *static_cast<const std::optional<T>*>(whole);
-  return value ? &*value : nullptr;
 }
 
 template <class Container>
@@ -304,6 +386,8 @@ constexpr Shape make_shape() {
     return {.kind = Kind::number};
   } else if constexpr (std::is_same_v<T, std::string>) {
     return {.kind = Kind::text};
+  } else if constexpr (std::is_same_v<T, WallTime>) {
+    return {.kind = Kind::time};
   } else if constexpr (DescribedEnum<T>) {
     return {.kind = Kind::word,
             .words = shapes::words_of<T>,
@@ -311,11 +395,7 @@ constexpr Shape make_shape() {
             .get_word = &shapes::get_word<T>};
   } else if constexpr (is_optional<T>) {
     using Value = typename T::value_type;
-    return {.kind = Kind::optional,
-            .inner = &shape_of<Value>,
-            .clear = &shapes::reset<Value>,
-            .add = &shapes::emplace<Value>,
-            .get_value = &shapes::get_value<Value>};
+    return shapes::optional_shape<Value>(shape_of<Value>);
   } else if constexpr (is_vector<T>) {
     using Value = typename T::value_type;
     Shape list{.kind = Kind::list, .inner = &shape_of<Value>, .put = &shapes::put_list<Value>};

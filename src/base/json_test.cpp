@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <boost/json.hpp>
 
@@ -48,6 +49,26 @@ struct Bounded {
   std::optional<std::vector<std::int64_t>> places;
 };
 BOOST_DESCRIBE_STRUCT(Bounded, (), (length, count, note, places))
+
+// A record with units as types, and one of the API that adds a field between those of its base.
+struct Typed {
+  std::string name;
+  Duration took{};
+  std::optional<Duration> limit;
+  WallTime at{};
+  std::string secret;
+  friend bool operator==(const Typed&, const Typed&) = default;
+};
+struct Shown : Typed {
+  bool mine = false;
+  friend bool operator==(const Shown&, const Shown&) = default;
+};
+BOOST_DESCRIBE_STRUCT(Typed, (), (name, took, limit, at))
+BOOST_DESCRIBE_STRUCT(Shown, (), (at, mine, name, took))
+GPUYARD_ABOUT(Typed, keyed("name", "who", Unit::null_if_empty),
+              keyed("took", "seconds", Unit::seconds, "How long."),
+              keyed("limit", "limit_s", Unit::seconds))
+GPUYARD_ABOUT(Shown, keyed("name", "owner"))
 GPUYARD_ABOUT(Bounded, {"length", "", 0.5, 10}, {"count", "", 1}, {"note", "", 0, 3},
               {"places", "", 1, 2, 0, 7})
 
@@ -314,6 +335,62 @@ TEST(JsonSchema, ContainersDescribeElementType) {
   EXPECT_EQ(properties.at("list").at("items"), boost::json::value(schema(shape_of<Inner>)));
   EXPECT_EQ(properties.at("map"),
             *parse(R"({"type": "object", "additionalProperties": {"type": "integer"}})"));
+}
+
+TEST(JsonUnits, WriteKeysAndUnitsOfTheTable) {
+  const WallTime at(std::chrono::milliseconds(1'700'000'000'250));
+  EXPECT_EQ(to_json(Typed{"a", std::chrono::milliseconds(1500), {}, at, "x"}),
+            R"({"who":"a","seconds":1.5,"limit_s":null,"at":"2023-11-14T22:13:20.250Z"})");
+  EXPECT_EQ(to_json(Typed{"", {}, std::chrono::hours(1), {}, "x"}),
+            R"({"who":null,"seconds":0,"limit_s":3600,"at":"1970-01-01T00:00:00.000Z"})");
+  EXPECT_EQ(to_json(Shown{{"", std::chrono::seconds(2), {}, at, "x"}, true}),
+            R"({"at":"2023-11-14T22:13:20.250Z","mine":true,"owner":"","seconds":2})");
+}
+
+TEST(JsonUnits, AreReadBackAsWritten) {
+  const WallTime at(std::chrono::milliseconds(1'700'000'000'250));
+  for (const Typed& typed : {Typed{"a", std::chrono::milliseconds(1500), {}, at, ""},
+                             Typed{"", Duration(1), std::chrono::hours(24 * 60), {}, ""}}) {
+    const auto read = from_json<Typed>(to_json(typed));
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(*read, typed);
+  }
+}
+
+TEST(JsonUnits, EachDurationOfAQuarterIsExact) {
+  std::mt19937_64 random(5);
+  std::uniform_int_distribution<Duration::rep> some(0,
+                                                    Duration(std::chrono::hours(24 * 97)).count());
+  for (int i = 0; i < 10'000; ++i) {
+    const Typed typed{"", Duration(some(random)), {}, {}, ""};
+    const auto read = from_json<Typed>(to_json(typed));
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read->took, typed.took);
+  }
+}
+
+TEST(JsonUnits, RefuseATimeAndALengthThatAreNone) {
+  const auto problem = [](std::string_view at, std::string_view seconds) {
+    const auto read = from_json<Typed>(
+        fmt::format(R"({{"who":null,"seconds":{},"limit_s":null,"at":{}}})", seconds, at));
+    return read ? std::string() : read.error().message;
+  };
+  EXPECT_EQ(problem(R"("2026-01-31T12:00:00.250Z")", "1"), "");
+  EXPECT_EQ(problem(R"("2026-01-31T12:00:00Z")", "1"), "");
+  for (const char* at : {R"("2026-02-30T12:00:00.250Z")", R"("")", R"("12:00")", "7", "null",
+                         R"("2026-01-31 12:00:00.250Z")", R"("2026-01-31T12:00:00.250")"}) {
+    EXPECT_TRUE(problem(at, "1").starts_with("/at: expected a time such as ")) << at;
+  }
+  EXPECT_EQ(problem(R"("2026-01-31T12:00:00Z")", "1e300"), "/seconds: out of range");
+  EXPECT_EQ(problem(R"("2026-01-31T12:00:00Z")", "\"1\""),
+            "/seconds: expected a number; got \"1\"");
+}
+
+TEST(JsonUnits, SchemaHasTheFormInJson) {
+  const auto made = schema(shape_of<Typed>);
+  EXPECT_EQ(boost::json::serialize(made.at("properties")),
+            R"({"who":{"type":["string","null"]},"seconds":{"type":"number","description":)"
+            R"("How long."},"limit_s":{"type":["number","null"]},"at":{"type":"string"}})");
 }
 
 }  // namespace

@@ -171,6 +171,10 @@ void put(std::string& out, const Shape& shape, const void* from) {
       return put_double(out, *static_cast<const double*>(from));
     case Kind::text:
       return put_string(out, *static_cast<const std::string*>(from));
+    case Kind::seconds:
+      return put_double(out, to_seconds(*static_cast<const Duration*>(from)));
+    case Kind::time:
+      return put_string(out, to_rfc3339(*static_cast<const WallTime*>(from)));
     case Kind::record:
       return put_record(out, shape.fields, from);
     case Kind::word:
@@ -202,8 +206,10 @@ boost::json::object schema(const Shape& shape, SchemaUse use) {
     case Kind::uint64:
       return {{"type", "integer"}, {"minimum", 0}};
     case Kind::number:
+    case Kind::seconds:
       return {{"type", "number"}};
     case Kind::text:
+    case Kind::time:
       return {{"type", "string"}};
     case Kind::word: {
       boost::json::array words;

@@ -117,8 +117,8 @@ std::map<Subject, SubjectRecords> records_by_subject(const driver::LoggedChanges
   end_of_setter();
   for (const AuditLine& line : audit) {
     const auto setting = setting_in(line.action);
-    if (!line.uuid || !setting || !has_changed_gpu(line)) continue;
-    by_subject[{*line.uuid, *setting}].entries.push_back(
+    if (line.gpu.empty() || !setting || !has_changed_gpu(line)) continue;
+    by_subject[{line.gpu, *setting}].entries.push_back(
         {&line, line.outcome == "cleared" || line.before != line.after,
          line.by == "gpuyard" && line.action.starts_with("reconcile")});
   }
@@ -139,8 +139,8 @@ void match_entries(SubjectRecords& records) {
     const std::int64_t at = to_ms(change.line->at);
     for (std::size_t i = from; i < records.entries.size(); ++i) {
       AuditEntry& entry = records.entries[i];
-      const std::int64_t entered = to_ms(entry.line->at);
-      const auto took = static_cast<std::int64_t>(entry.line->seconds * 1000);
+      const std::int64_t entered = to_unix_ms(entry.line->at);
+      const std::int64_t took = to_milliseconds(entry.line->took);
       if (entered > at + kMaxEntryDelayMs + took) break;
       if (entered < at - kMaxClockStepMs || !has_same_value(change, entry)) continue;
       change.matched = entry.matched = true;
@@ -157,7 +157,7 @@ void match_reconciled(SubjectRecords& records) {
     SetterChange& change = records.changes[i];
     if (change.matched || !change.last) continue;
     const auto next = std::ranges::find_if(records.entries, [&](const AuditEntry& entry) {
-      return entry.line->at >= change.line->at;
+      return to_rfc3339(entry.line->at) >= change.line->at;
     });
     if (next == records.entries.end() || !next->reconciles) continue;
     const bool before = next->line->before &&
@@ -207,7 +207,8 @@ std::string audit_complete_since(const std::vector<AuditLine>& audit) {
   if (audit.size() < kMinAuditLimit) return "";
   std::set<std::string> users;
   for (const AuditLine& line : audit) users.insert(line.by);
-  return audit[audit.size() - std::max<std::size_t>(kMinAuditLimit / users.size(), 1)].at;
+  const std::size_t complete = std::max<std::size_t>(kMinAuditLimit / users.size(), 1);
+  return to_rfc3339(audit[audit.size() - complete].at);
 }
 
 std::string compared_since(const driver::LoggedChanges& changes) {
@@ -252,17 +253,17 @@ ChangeComparison compare_changes(const driver::LoggedChanges& changes,
     }
     for (const AuditEntry& entry : records.entries) {
       const AuditLine& line = *entry.line;
-      if (entry.matched || !entry.needs_change || line.at < log_since || line.at >= until) continue;
+      const std::string at = to_rfc3339(line.at);
+      if (entry.matched || !entry.needs_change || at < log_since || at >= until) continue;
       const bool in_gap = std::ranges::any_of(
-          gaps, [&](const auto& gap) { return line.at >= gap.first && line.at <= gap.second; });
+          gaps, [&](const auto& gap) { return at >= gap.first && at <= gap.second; });
       if (in_gap && !line.action.starts_with("set ")) {
         ++result.excused;
         continue;
       }
-      found.emplace_back(line.at,
-                         fmt::format("{}: GPU {}: audit entry {} ({} by {}), of which the "
-                                     "setter has no change",
-                                     line.at, subject.first, line.number, line.action, line.by));
+      found.emplace_back(at, fmt::format("{}: GPU {}: audit entry {} ({} by {}), of which the "
+                                         "setter has no change",
+                                         at, subject.first, line.number, line.action, line.by));
     }
   }
   std::ranges::sort(found);

@@ -43,10 +43,10 @@ class ChangeAuditTest : public ::testing::Test {
              const std::string& outcome = "applied") {
     AuditLine line;
     line.number = static_cast<std::int64_t>(audit_.size()) + 1;
-    line.at = at(second_);
+    line.at = *from_rfc3339(at(second_));
     line.by = by;
     line.action = action;
-    line.uuid = "GPU-a";
+    line.gpu = "GPU-a";
     line.before = fmt::format("{} W", before);
     line.after = fmt::format("{} W", after);
     line.outcome = outcome;

@@ -227,13 +227,13 @@ Printable audit_table(const protocol::Audit& audit, const Screen& screen) {
   if (audit.entries.empty()) return "No changes or refused requests recorded.\n";
   FittedTable table{log_columns()};
   for (const protocol::AuditLine& line : audit.entries) {
-    table.add({{second_of(line.at)},
+    table.add({{local_time(line.at, TimeDetail::second)},
                {line.by},
-               {gpu_text(line.index, line.uuid.value_or(""))},
+               {gpu_text(line.index, line.gpu)},
                {action_text(line.action)},
                {text_or_dash(line.before)},
                {text_or_dash(line.after)},
-               {took_text(line.seconds)},
+               {took_text(to_seconds(line.took))},
                {outcome_text(line.outcome, line.error, line.forced)}});
   }
   return audit.entries.empty() ? Printable("No audit entries.\n") : table.text(screen);

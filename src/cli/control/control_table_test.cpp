@@ -81,14 +81,14 @@ namespace {
 protocol::AuditLine line() {
   protocol::AuditLine line;
   line.number = 1;
-  line.at = "2026-01-31T12:00:03.250Z";
+  line.at = *from_rfc3339("2026-01-31T12:00:03.250Z");
   line.by = "uid 1000";
   line.action = "set power_limit to 300 W";
   line.index = 2;
   line.before = "700 W";
   line.after = "300 W";
   line.outcome = "applied";
-  line.seconds = 0.0123;
+  line.took = std::chrono::microseconds(12'300);
   return line;
 }
 
@@ -100,7 +100,7 @@ TEST(AuditTable, RowHasRequesterActionAndOutcome) {
   refused.outcome = "failed";
   refused.error = "not allowed";
   refused.forced = true;
-  refused.seconds = 2.345;
+  refused.took = std::chrono::milliseconds(2345);
   EXPECT_EQ(audit_table({1, {line(), refused}}, {}),
             "TIME (UTC)           BY        GPU  ACTION                    FROM   TO      TOOK  "
             "OUTCOME\n"

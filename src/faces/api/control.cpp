@@ -250,11 +250,7 @@ void get_audit(ControlApi& api, const RouteCall& call, const protocol::AuditQuer
   }
   const auto on_entries = [respond](const Result<std::vector<control::AuditEntry>>& entries) {
     if (!entries) return respond(entries.error());
-    protocol::Audit view;
-    for (const control::AuditEntry& one : *entries) {
-      view.entries.push_back(protocol::audit_line_of(one));
-    }
-    respond(std::move(view));
+    respond(protocol::Audit{1, *entries});
   };
   using Entries = std::vector<control::AuditEntry>;
   const auto submit = [&api, audit_query](std::function<void(Result<Entries>)> on_done) {

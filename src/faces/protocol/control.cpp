@@ -146,22 +146,4 @@ Operation operation_of(const control::Operation& operation) {
   return view;
 }
 
-AuditLine audit_line_of(const control::AuditEntry& entry) {
-  AuditLine line;
-  line.number = entry.number;
-  line.at = to_rfc3339(entry.at);
-  line.by = entry.by;
-  line.request_id = entry.request_id;
-  line.action = entry.action;
-  line.index = entry.index;
-  if (!entry.gpu.empty()) line.uuid = entry.gpu;
-  line.before = entry.before;
-  line.after = entry.after;
-  line.outcome = entry.outcome;
-  line.error = entry.error;
-  line.forced = entry.forced;
-  line.seconds = to_seconds(entry.took);
-  return line;
-}
-
 }  // namespace gpuyard::protocol

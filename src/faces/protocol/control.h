@@ -16,6 +16,17 @@
 #include "gpu/device/setting.h"
 #include "gpu/device/snapshot.h"
 
+namespace gpuyard::control {
+
+// The source and the quota group are for the storage alone.
+BOOST_DESCRIBE_STRUCT(AuditEntry, (),
+                      (number, at, by, request_id, action, index, gpu, before, after, outcome,
+                       error, forced, took))
+GPUYARD_ABOUT(AuditEntry, json::keyed("gpu", "uuid", json::Unit::null_if_empty),
+              json::keyed("took", "seconds", json::Unit::seconds))
+
+}  // namespace gpuyard::control
+
 namespace gpuyard::protocol {
 
 // One GPU or several: indexes, UUIDs or PCI addresses, separated by commas; or "all".
@@ -236,24 +247,7 @@ BOOST_DESCRIBE_STRUCT(AuditQuery, (), (gpu, limit, before))
 GPUYARD_ABOUT(AuditQuery, {"limit", "Number of newest entries, 1 to 1000; default 100.", 1, 1000},
               {"before", "Only entries with a lower number.", 0, kMaxExactInteger})
 
-struct AuditLine {
-  std::int64_t number = 0;  // counts up
-  std::string at;
-  std::string by;  // "uid 1000", "zeus:1000"; "gpuyard" for an expiry or a restart
-  std::string request_id;
-  std::string action;
-  std::optional<std::uint32_t> index;  // of the GPU at that time
-  std::optional<std::string> uuid;
-  std::optional<std::string> before;
-  std::optional<std::string> after;
-  std::string outcome;
-  std::optional<std::string> error;
-  bool forced = false;
-  double seconds = 0;
-};
-BOOST_DESCRIBE_STRUCT(AuditLine, (),
-                      (number, at, by, request_id, action, index, uuid, before, after, outcome,
-                       error, forced, seconds))
+using AuditLine = control::AuditEntry;
 
 struct Audit {
   int schema = 1;
@@ -272,7 +266,6 @@ ChangeResult change_result_of(const control::ChangeResult&);
 ManagedSetting managed_setting_of(SettingKind, const Result<SettingState>& seen,
                                   const control::ManagedSetting* held);
 Operation operation_of(const control::Operation&);
-AuditLine audit_line_of(const control::AuditEntry&);
 
 }  // namespace gpuyard::protocol
 
@@ -282,6 +275,8 @@ template <>
 inline constexpr std::string_view schema_name<protocol::SettingView> = "Setting";
 template <>
 inline constexpr std::string_view schema_name<protocol::SettingClaimView> = "Claim";
+template <>
+inline constexpr std::string_view schema_name<protocol::AuditLine> = "AuditLine";
 GPUYARD_SCHEMA(protocol::ChangeOptions);
 GPUYARD_SCHEMA(protocol::PowerLimitRequest);
 GPUYARD_SCHEMA(protocol::LockedClocksRequest);
