@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -245,28 +246,29 @@ constexpr bool has_all_fields(List<Members...>) {
   return std::ranges::all_of(
       about<T>, [](const About& one) { return ((one.field == Members::name) || ...); });
 }
+// Searches the table of the record, then those of its bases.
 template <class T>
-constexpr About about_field(std::string_view field) {
+constexpr std::optional<About> find_about(std::string_view field) {
   static_assert(
       has_all_fields<T>(boost::describe::describe_members<T, boost::describe::mod_public>{}),
       "about<T> names a field that T has not");
-  const auto* const found = std::ranges::find(about<T>, field, &About::field);
-  return found == std::ranges::end(about<T>) ? About{field} : *found;
+  const auto* const own = std::ranges::find(about<T>, field, &About::field);
+  if (own != std::ranges::end(about<T>)) return *own;
+  std::optional<About> found;
+  boost::mp11::mp_for_each<boost::describe::describe_bases<T, boost::describe::mod_public>>(
+      [&](auto base) {
+        if (!found) found = find_about<typename decltype(base)::type>(field);
+      });
+  return found;
 }
-
-template <class T>
-constexpr bool has_about(std::string_view field) {
-  return std::ranges::any_of(about<T>, [&](const About& one) { return one.field == field; });
-}
-// The table of the record comes before that of the base that has the member.
 template <class T, class Member>
 constexpr About about_member() {
   using Owner = decltype(owner_of(Member::pointer));
-  if constexpr (has_about<T>(Member::name) || !Record<Owner>) {
-    return about_field<T>(Member::name);
-  } else {
-    return about_field<Owner>(Member::name);
+  std::optional<About> found = find_about<T>(Member::name);
+  if constexpr (Record<Owner>) {
+    if (!found) found = find_about<Owner>(Member::name);
   }
+  return found.value_or(About{Member::name});
 }
 
 template <class T, class Member>

@@ -182,10 +182,9 @@ Printable missing_text(const protocol::Device& device, const Screen& screen) {
 // Says the newest of its Xids in words; empty if it had none.
 Printable xid_line(const protocol::Device& device, const Screen& screen) {
   if (!device.xid_errors || device.xid_errors->empty()) return "";
-  const auto& last =
-      *std::ranges::max_element(*device.xid_errors, {}, &protocol::XidErrors::last_seen);
-  const std::string times =
-      fmt::format("{} {}, last {}", last.count, last.count == 1 ? "time" : "times", last.last_seen);
+  const auto& last = *std::ranges::max_element(*device.xid_errors, {}, &XidCount::last_seen);
+  const std::string times = fmt::format(
+      "{} {}, last {}", last.count, last.count == 1 ? "time" : "times", to_rfc3339(last.last_seen));
   if (!last.xid) return formatted("other Xids ({})\n", times);
   const XidRow row = xid_row(*last.xid);
   return paragraph(screen, severity_tone(row.severity),

@@ -101,11 +101,12 @@ TEST(DevicePage, SeveralFansArePrintedInOrder) {
 TEST(DevicePage, SaysTheLastXidInWords) {
   protocol::Device shown = busy();
   EXPECT_EQ(page_of(shown).find("Xid"), std::string::npos);
-  shown.xid_errors = {{13, 9, "2026-01-31T12:00:00.000Z"}, {79, 1, "2026-01-31T12:00:05.000Z"}};
+  const WallTime noon = *from_rfc3339("2026-01-31T12:00:00Z");
+  shown.xid_errors = {{13, 9, noon}, {79, 1, noon + std::chrono::seconds(5)}};
   EXPECT_TRUE(says(page_of(shown),
                    "Xid 79 (1 time, last 2026-01-31T12:00:05.000Z): The GPU has fallen off the "
                    "bus."));
-  shown.xid_errors->push_back({{}, 3, "2026-01-31T12:00:06.000Z"});
+  shown.xid_errors->push_back({{}, 3, noon + std::chrono::seconds(6)});
   EXPECT_TRUE(says(page_of(shown), "other Xids (3 times, last 2026-01-31T12:00:06.000Z)"));
 }
 

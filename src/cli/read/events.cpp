@@ -17,10 +17,7 @@ namespace {
 constexpr Duration kEventPollTimeout = std::chrono::minutes(1);
 
 Printable line_of(const protocol::GpuEvent& event, const std::string& id) {
-  const EventAnswer answer{
-      protocol::kSchemaVersion, id,        event.at,  event.device, event.index, event.kind,
-      event.severity,           event.xid, event.text};
-  return json_line(answer);
+  return json_line(EventAnswer{event, protocol::kSchemaVersion, id});
 }
 
 // Names the GPU, unless the sentence names it itself.

@@ -159,23 +159,12 @@ BOOST_DESCRIBE_STRUCT(DoctorAnswer, (),
 GPUYARD_ABOUT(DoctorAnswer,
               {"cuda_available", "NVML is initialised and there is at least one GPU."})
 
-struct EventAnswer {
+struct EventAnswer : protocol::GpuEvent {
   int schema = protocol::kSchemaVersion;
   std::string id;
-  std::string at;
-  std::optional<std::string> device;
-  std::optional<std::uint32_t> index;
-  std::string kind;
-  EventSeverity severity = EventSeverity::note;
-  std::optional<std::uint32_t> xid;
-  std::string text;
 };
 BOOST_DESCRIBE_STRUCT(EventAnswer, (), (schema, id, at, device, index, kind, severity, xid, text))
-GPUYARD_ABOUT(EventAnswer, {"id", "Event ID, for --since."},
-              {"device", json::shapes::about_field<protocol::GpuEvent>("device").description},
-              {"kind", json::shapes::about_field<protocol::GpuEvent>("kind").description},
-              {"severity", json::shapes::about_field<protocol::GpuEvent>("severity").description},
-              {"xid", json::shapes::about_field<protocol::GpuEvent>("xid").description})
+GPUYARD_ABOUT(EventAnswer, {"id", "Event ID, for --since."})
 
 struct GpuWhy {
   std::uint32_t index = 0;

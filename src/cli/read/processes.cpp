@@ -26,8 +26,8 @@ struct ProcessColumn {
 };
 
 std::string since_text(const protocol::Process& process) {
-  const auto since = process.started_at ? from_rfc3339(*process.started_at) : std::nullopt;
-  return since ? local_time(*since, TimeDetail::minute) : std::string(kNothing);
+  return process.started_at ? local_time(*process.started_at, TimeDetail::minute)
+                            : std::string(kNothing);
 }
 
 // "not known (its process has ended): 7, 8"

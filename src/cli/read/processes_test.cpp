@@ -19,7 +19,7 @@ ListedProcess alices() {
   process.uid = 1000;
   process.command = "python3";
   process.unit = "session-3.scope";
-  process.started_at = "2026-01-31T12:00:01.250Z";
+  process.started_at = *from_rfc3339("2026-01-31T12:00:01.250Z");
   return process;
 }
 

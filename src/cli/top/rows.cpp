@@ -219,10 +219,9 @@ bool is_before(const FilterValue& a, const FilterValue& b, bool descending) {
   return descending ? b < a : a < b;
 }
 
-std::string age_of(const std::optional<std::string>& since, WallTime now) {
-  const auto began = since ? from_rfc3339(*since) : std::nullopt;
-  if (!began) return std::string(kNothing);
-  return short_duration(std::chrono::duration_cast<std::chrono::seconds>(now - *began).count());
+std::string age_of(const std::optional<WallTime>& since, WallTime now) {
+  if (!since) return std::string(kNothing);
+  return short_duration(std::chrono::duration_cast<std::chrono::seconds>(now - *since).count());
 }
 
 std::string short_bytes(const std::optional<std::int64_t>& bytes) {

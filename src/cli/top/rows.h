@@ -62,7 +62,7 @@ std::string name_of(const protocol::Process&, const protocol::Device&);
 bool is_before(const FilterValue& a, const FilterValue& b, bool descending);
 
 // "2d01h" of a process or a lease.
-std::string age_of(const std::optional<std::string>& since, WallTime now);
+std::string age_of(const std::optional<WallTime>& since, WallTime now);
 // "61G", "0.3G", "12M"; "-" if it is not known.
 std::string short_bytes(const std::optional<std::int64_t>& bytes);
 

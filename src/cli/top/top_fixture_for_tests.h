@@ -114,7 +114,7 @@ inline protocol::Process process(std::uint32_t pid, const std::string& user, std
   one.cpu_percent = 100.4;
   one.host_memory_bytes = 9 * kGibibyte;
   one.command = command;
-  one.started_at = "2026-01-31T11:45:51Z";
+  one.started_at = *from_rfc3339("2026-01-31T11:45:51Z");
   one.started_after_boot_ms = 1000 * static_cast<std::int64_t>(pid);
   return one;
 }

@@ -125,7 +125,7 @@ protocol::Process process_of(const ProcessSpan& span) {
   process.uid = span.uid;
   if (!span.user.empty()) process.user = span.user;
   if (!span.command.empty()) process.command = span.command;
-  if (span.started) process.started_at = to_rfc3339(*span.started);
+  process.started_at = span.started;
   return process;
 }
 

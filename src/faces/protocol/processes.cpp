@@ -15,19 +15,13 @@ void put_placement(Process& out, const Result<CgroupInfo>& placement) {
     }
     return;
   }
-  out.container = placement->container;
-  out.container_runtime = placement->container_runtime;
-  out.pod = placement->pod;
-  out.slurm_job = placement->slurm_job;
-  out.slurm_step = placement->slurm_step;
-  out.unit = placement->unit;
-  out.slice = placement->slice;
+  static_cast<CgroupInfo&>(out) = *placement;
 }
 
 void put_facts(Process& out, const ProcessMetadata& facts) {
   out.uid = facts.uid;
   out.command = facts.command;
-  out.started_at = to_rfc3339(facts.started_at);
+  out.started_at = facts.started_at;
   out.started_after_boot_ms = to_milliseconds(facts.started.time_since_epoch());
   if (facts.cpu_percent) out.cpu_percent = std::round(*facts.cpu_percent * 10) / 10;
   if (facts.use.memory_bytes > 0) out.host_memory_bytes = facts.use.memory_bytes;
@@ -47,10 +41,7 @@ Result<const ProcessMetadata*> facts_of(const GpuProcess& process,
 
 Process make_process(const GpuProcess& process, const Result<const ProcessMetadata*>& facts) {
   Process out;
-  out.pid = process.pid;
-  out.kind = process.kind;
-  out.memory_bytes = process.memory_bytes;
-  out.sm_percent = process.sm_percent;
+  static_cast<GpuProcess&>(out) = process;
   if (facts) {
     put_facts(out, **facts);
   } else {
@@ -68,11 +59,7 @@ Process process_of(const GpuProcess& process, const ProcessDirectory* directory)
 std::optional<std::vector<GpuProcess>> gpu_processes_of(
     const std::optional<std::vector<Process>>& shown) {
   if (!shown) return std::nullopt;
-  std::vector<GpuProcess> listed;
-  for (const Process& process : *shown) {
-    listed.push_back({process.pid, process.kind, process.memory_bytes, process.sm_percent});
-  }
-  return listed;
+  return std::vector<GpuProcess>(shown->begin(), shown->end());
 }
 
 ProcessWithArguments process_with_arguments(const GpuProcess& process,

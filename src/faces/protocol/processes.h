@@ -15,22 +15,11 @@
 
 namespace gpuyard::protocol {
 
-struct Process {
-  std::uint32_t pid = 0;
-  ProcessKind kind = ProcessKind::compute;
-  std::optional<std::int64_t> memory_bytes;
-  std::optional<std::int64_t> sm_percent;
+struct Process : GpuProcess, CgroupInfo {
   std::optional<std::string> user;
   std::optional<std::uint32_t> uid;
   std::optional<std::string> command;
-  std::optional<std::string> container;
-  std::optional<std::string> container_runtime;
-  std::optional<std::string> pod;
-  std::optional<std::string> slurm_job;
-  std::optional<std::string> slurm_step;
-  std::optional<std::string> unit;
-  std::optional<std::string> slice;
-  std::optional<std::string> started_at;
+  std::optional<WallTime> started_at;
   std::optional<std::int64_t> started_after_boot_ms;
   std::optional<double> cpu_percent;
   std::optional<std::int64_t> host_memory_bytes;

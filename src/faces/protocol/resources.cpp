@@ -47,14 +47,6 @@ void put_processes(Device& out, const DeviceState& device, const ProcessDirector
     shown.push_back(process_of(process, directory));
 }
 
-void put_xids(Device& out, const DeviceState& device) {
-  if (!device.xid_errors) return;
-  out.xid_errors.emplace();
-  for (const XidCount& one : *device.xid_errors) {
-    out.xid_errors->push_back({one.xid, one.count, to_rfc3339(one.last_seen)});
-  }
-}
-
 std::string no_usable_gpu_reason(const gpuyard::Snapshot& snapshot) {
   const DeviceState& first = snapshot.devices.front();
   return fmt::format("none of the {} GPUs can be used; GPU {}: {}", snapshot.devices.size(),
@@ -102,7 +94,7 @@ Device device_of(const DeviceState& device, TimePoint now, const ProcessDirector
   if (oldest) out.age_ms = to_milliseconds(now - *oldest);
   if (const auto since = asleep_since(device)) out.asleep_ms = to_milliseconds(now - *since);
   put_processes(out, device, directory);
-  put_xids(out, device);
+  out.xid_errors = device.xid_errors;
   out.bottleneck = device.bottleneck;
   return out;
 }
@@ -150,11 +142,8 @@ DeviceState state_of(const Device& device) {
   out.bottleneck = device.bottleneck;
   out.sample = with_reasons(device.readings.sample, device.missing);
   if (device.processes) {
-    std::vector<GpuProcess> list;
-    for (const Process& one : *device.processes) {
-      list.push_back({one.pid, one.kind, one.memory_bytes, one.sm_percent});
-    }
-    out.sample.set(ProcessList{{}, std::move(list)});
+    out.sample.set(ProcessList{
+        {}, std::vector<GpuProcess>(device.processes->begin(), device.processes->end())});
   }
   return out;
 }

@@ -44,6 +44,10 @@ GPUYARD_ABOUT(Bottleneck, {"cause", "Cause of the bottleneck; the first in the l
               {"advice", "Recommended action; may be empty."},
               {"not_known", "Causes that could not be assessed, with the reason."})
 
+BOOST_DESCRIBE_STRUCT(XidCount, (), (xid, count, last_seen))
+GPUYARD_ABOUT(XidCount, {"xid", "Xid; null: all Xids beyond the first 16 different ones of a GPU."},
+              {"last_seen", "RFC 3339."})
+
 }  // namespace gpuyard
 
 namespace gpuyard::protocol {
@@ -64,16 +68,6 @@ struct DriverInfo {
 BOOST_DESCRIBE_STRUCT(DriverInfo, (), (driver_version, cuda_driver_version, nvml_version))
 GPUYARD_ABOUT(DriverInfo, {"cuda_driver_version", "Highest CUDA version that the driver supports."})
 
-struct XidErrors {
-  std::optional<std::uint32_t> xid;
-  std::uint64_t count = 0;
-  std::string last_seen;
-};
-BOOST_DESCRIBE_STRUCT(XidErrors, (), (xid, count, last_seen))
-GPUYARD_ABOUT(XidErrors,
-              {"xid", "Xid; null: all Xids beyond the first 16 different ones of a GPU."},
-              {"last_seen", "RFC 3339."})
-
 struct Device {
   std::uint32_t index = 0;
   std::string uuid;
@@ -88,7 +82,7 @@ struct Device {
   std::map<std::string, std::string> missing;  // JSON key of a null reading: why it is null
   std::optional<std::int64_t> age_ms;
   std::optional<std::int64_t> asleep_ms;
-  std::optional<std::vector<XidErrors>> xid_errors;
+  std::optional<std::vector<XidCount>> xid_errors;
   std::optional<gpuyard::Bottleneck> bottleneck;
 };
 BOOST_DESCRIBE_STRUCT(Device, (),
@@ -232,11 +226,13 @@ Readiness readiness_of(const gpuyard::Snapshot&);
 
 namespace gpuyard::json {
 
+template <>
+inline constexpr std::string_view schema_name<XidCount> = "XidErrors";
 GPUYARD_SCHEMA(gpuyard::Bottleneck);
 GPUYARD_SCHEMA(protocol::GPUDevice);
 GPUYARD_SCHEMA(protocol::GPUDevicesResponse);
 GPUYARD_SCHEMA(protocol::DriverInfo);
-GPUYARD_SCHEMA(protocol::XidErrors);
+GPUYARD_SCHEMA(XidCount);
 GPUYARD_SCHEMA(protocol::Device);
 GPUYARD_SCHEMA(protocol::Past);
 GPUYARD_SCHEMA(protocol::Snapshot);
