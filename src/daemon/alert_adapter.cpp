@@ -292,7 +292,7 @@ std::vector<protocol::Sink> AlertAdapter::sinks() const {
     sink.delivered_total = one.delivered_total;
     sink.retries_total = one.retries_total;
     sink.dead_letters_total = one.dead_letters_total;
-    if (one.failing_since) sink.failing_since = to_rfc3339(*one.failing_since);
+    sink.failing_since = one.failing_since;
     sink.last_error = one.last_error;
     if (one.closed) sink.closed = true;
     all.push_back(std::move(sink));

@@ -51,9 +51,9 @@ Printable silences_with_indexes(const http::Endpoint& daemon, protocol::Silences
                                 const Screen& screen) {
   const auto snapshot = client::call(daemon, protocol::kSnapshot);
   for (protocol::Silence& one : all.silences) {
-    if (!snapshot || !one.gpu) continue;
+    if (!snapshot || one.gpu.empty()) continue;
     for (const protocol::Device& device : snapshot->devices) {
-      if (device.uuid == *one.gpu) one.gpu = std::to_string(device.index);
+      if (device.uuid == one.gpu) one.gpu = std::to_string(device.index);
     }
   }
   return silences_text(all, now, screen);

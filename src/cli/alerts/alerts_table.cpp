@@ -53,7 +53,7 @@ std::string actions_text(const protocol::Rule& rule) {
   if (rule.notify) actions.emplace_back("notify");
   if (rule.quarantine) actions.emplace_back("quarantine");
   if (rule.cap_w) actions.push_back(fmt::format("cap to {} W", *rule.cap_w));
-  if (rule.command) actions.push_back("run " + *rule.command);
+  if (rule.program) actions.push_back("run " + *rule.program);
   return fmt::format("{}", fmt::join(actions, ", "));
 }
 
@@ -132,8 +132,8 @@ Printable silences_text(const protocol::Silences& silences, WallTime now, const 
                      {"NOTE"}}};
   for (const protocol::Silence& one : silences.silences) {
     table.add({{one.id},
-               {one.rule ? *one.rule : "any"},
-               {one.gpu ? *one.gpu : "any"},
+               {one.rule.empty() ? "any" : one.rule},
+               {one.gpu.empty() ? "any" : one.gpu},
                {local_moment(one.until, now)},
                {one.by},
                {one.comment}});
@@ -152,16 +152,16 @@ Printable rules_text(const protocol::Rules& rules, const Screen& screen) {
                      {"ACTIONS"}}};
   for (const protocol::Rule& rule : rules.rules) {
     const double clear = rule.clear_at.value_or(rule.at);
-    table.add(
-        {{rule.name + (rule.enabled ? "" : " (disabled)"),
-          rule.enabled ? Tone::plain : Tone::faint},
-         {rule.on},
-         {(rule.below ? "<= " : ">= ") + number_text(rule.at)},
-         {length_text(rule.hold_s)},
-         {(rule.below ? "> " : "< ") + number_text(clear)},
-         {length_text(rule.over_s.value_or(rule.clear_hold_s))},
-         {rule.severity ? std::to_string(*rule.severity) : std::string(enum_name(rule.curve))},
-         {actions_text(rule)}});
+    table.add({{rule.name + (rule.enabled ? "" : " (disabled)"),
+                rule.enabled ? Tone::plain : Tone::faint},
+               {rule.on},
+               {(rule.below ? "<= " : ">= ") + number_text(rule.at)},
+               {length_text(to_seconds(rule.hold))},
+               {(rule.below ? "> " : "< ") + number_text(clear)},
+               {length_text(to_seconds(rule.over.value_or(rule.clear_hold)))},
+               {rule.fixed_severity ? std::to_string(*rule.fixed_severity)
+                                    : std::string(enum_name(rule.curve))},
+               {actions_text(rule)}});
   }
   Printable text = table.text(screen);
   text += rules.file.empty() ? Printable(

@@ -17,7 +17,7 @@ protocol::Alert hot() {
   alert.gpu = {3, "GPU-3", "0000:03:00.0", "NVIDIA H100"};
   alert.message = "GPU 3 is at 91 C; the threshold is 80 C";
   alert.advice = "Cool it.";
-  alert.fired = to_rfc3339(kNow);
+  alert.fired = kNow;
   return alert;
 }
 
@@ -44,7 +44,7 @@ TEST(AlertsTable, RemarksShowQuarantineSilenceAndInhibition) {
                 .str()
                 .find("42: GPU 3 is quarantined, silenced, inhibited by gpu-lost\n"),
             std::string::npos);
-  alerts.alerts[0].acknowledged = {"uid 0", "", ""};
+  alerts.alerts[0].acknowledged = {"uid 0", "", {}};
   EXPECT_EQ(alerts_text(alerts, kNow, {}).str().find("Cool it"), std::string::npos);
 }
 
@@ -66,7 +66,7 @@ TEST(AlertsTable, ASinkThatFailsSaysWhy) {
   protocol::Sinks sinks;
   protocol::Sink sink;
   sink.name = "ops";
-  sink.failing_since = to_rfc3339(kNow);
+  sink.failing_since = kNow;
   sink.last_error = "hooks.example: status 500";
   sinks.sinks = {sink};
   EXPECT_NE(sinks_text(sinks, kNow, {}).str().find("ops has received nothing since"),

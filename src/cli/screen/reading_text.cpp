@@ -242,15 +242,22 @@ Printable simulated_text(bool simulated) {
 
 std::string local_moment(std::string_view rfc3339, WallTime now) {
   const auto time = from_rfc3339(rfc3339);
-  if (!time) return printable(rfc3339);
+  return time ? local_moment(*time, now) : printable(rfc3339);
+}
+
+std::string local_moment(WallTime time, WallTime now) {
   constexpr std::size_t kDate = std::string_view("2026-01-31 ").size();
-  const std::string text = local_time(*time, TimeDetail::minute);
+  const std::string text = local_time(time, TimeDetail::minute);
   const bool same_day = local_time(now, TimeDetail::minute).starts_with(text.substr(0, kDate));
   return same_day ? text.substr(kDate) : text;
 }
 
 std::string zoned_moment(std::string_view rfc3339, WallTime now) {
   return local_moment(rfc3339, now) + " " + zone_name(now);
+}
+
+std::string zoned_moment(WallTime time, WallTime now) {
+  return local_moment(time, now) + " " + zone_name(now);
 }
 
 std::optional<std::string> utc_text(std::string_view rfc3339, std::size_t length_of_time) {

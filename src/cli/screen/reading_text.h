@@ -65,8 +65,10 @@ Printable simulated_text(bool simulated);
 // Turns "2026-01-31T13:05:12.250Z" into "14:05", in local time; with the date if it is not today.
 // Returns other text as it was.
 std::string local_moment(std::string_view rfc3339, WallTime now);
+std::string local_moment(WallTime, WallTime now);
 // The same with the zone, for a sentence: "14:05 CET".
 std::string zoned_moment(std::string_view rfc3339, WallTime now);
+std::string zoned_moment(WallTime, WallTime now);
 
 // Turns "2026-01-31T12:00:01.250Z" into "2026-01-31 12:00". `length_of_time` counts the characters
 // of the time. Empty if the text is too short.

@@ -30,8 +30,8 @@ Printable certificate_text(const std::string& url, const http::PresentedCertific
       "{} presents a certificate for {}, valid until {}, with the pin\n  {}\nCompare it with the "
       "pin that `gpuyard tls show` prints on that machine; if they differ, the connection may be "
       "intercepted.{}\n",
-      url, fmt::join(shown.facts.names, ", "),
-      zoned_moment(to_rfc3339(shown.facts.not_after), wall_now()), shown.facts.pin,
+      url, fmt::join(shown.facts.names, ", "), zoned_moment(shown.facts.not_after, wall_now()),
+      shown.facts.pin,
       shown.distrust_reason.empty() ? " It is signed by an authority this machine trusts." : "");
 }
 

@@ -120,7 +120,7 @@ void draw_marks(Grid& grid, std::size_t row, const Model& model, const Device& d
   grid.put(1, row, "event", {Tone::faint});
   grid.put(kPlotLeft, row, line, {Tone::busy});
   const auto clock = [&](std::int64_t ms) {
-    return local_moment(to_rfc3339(WallTime(std::chrono::milliseconds(ms))), model.now);
+    return local_moment(WallTime(std::chrono::milliseconds(ms)), model.now);
   };
   grid.put(kPlotLeft, row + 1, clock(charts.since_ms), {Tone::faint});
   grid.put_right(kPlotLeft + width, row + 1, clock(charts.until_ms), {Tone::faint});

@@ -34,17 +34,16 @@ void fetch_part(const http::Endpoint& daemon, const Route& route, std::optional<
 
 TimelineMark mark_of(const protocol::Alert& alert) {
   const bool severe = alert.level >= AlertLevel::error;
-  return {from_rfc3339(alert.fired).value_or(WallTime{}), alert.xid ? 'X' : (severe ? '!' : '*'),
-          alert.gpu ? alert.gpu->uuid : "", alert.message};
+  return {alert.fired, alert.xid ? 'X' : (severe ? '!' : '*'), alert.gpu ? alert.gpu->uuid : "",
+          alert.message};
 }
 
 // The alerts that fired at that moment.
 protocol::Alerts alerts_at(const protocol::AlertHistory& history, WallTime at) {
   protocol::Alerts alerts;
   for (const protocol::Alert& alert : history.alerts) {
-    const auto fired = from_rfc3339(alert.fired);
-    const auto resolved = alert.resolved ? from_rfc3339(*alert.resolved) : std::nullopt;
-    if (fired && *fired <= at && (!resolved || *resolved > at)) alerts.alerts.push_back(alert);
+    if (alert.fired <= at && (!alert.resolved || *alert.resolved > at))
+      alerts.alerts.push_back(alert);
   }
   return alerts;
 }

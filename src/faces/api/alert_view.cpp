@@ -7,14 +7,6 @@
 #include "faces/api/event_hub.h"
 
 namespace gpuyard::api {
-namespace {
-
-std::optional<std::string> unless_empty(const std::string& text) {
-  return text.empty() ? std::nullopt : std::optional(text);
-}
-
-}  // namespace
-
 protocol::Alert alert_view(const andon::AlertService& alerts, const andon::Alert& alert) {
   const bool firing = alert.state == andon::AlertState::firing;
   const andon::Rule* const rule = find_rule(alerts.engine().rules(), alert.rule);
@@ -33,49 +25,16 @@ protocol::Alert alert_view(const andon::AlertService& alerts, const andon::Alert
   view.xid = alert.xid;
   view.message = alert.message;
   view.advice = alert.advice;
-  view.fired = to_rfc3339(alert.fired);
-  if (alert.resolved) view.resolved = to_rfc3339(*alert.resolved);
+  view.fired = alert.fired;
+  view.resolved = alert.resolved;
   view.ending = alert.end_reason;
-  if (const auto& by = alert.acknowledged) {
-    view.acknowledged = {by->by, by->note, to_rfc3339(by->at)};
-  }
+  view.acknowledged = alert.acknowledged;
   view.silenced = firing && alerts.silences().is_silenced(alert);
   view.quarantines = firing && rule != nullptr && rule->quarantine && !alert.acknowledged;
-  if (firing) view.inhibited_by = unless_empty(alerts.engine().inhibitor(alert.rule, alert.gpu));
+  const std::string inhibitor = firing ? alerts.engine().inhibitor(alert.rule, alert.gpu) : "";
+  if (!inhibitor.empty()) view.inhibited_by = inhibitor;
   view.told = alert.notified_severity.has_value();
   view.simulated = alert.simulated;
-  return view;
-}
-
-protocol::Silence silence_view(const andon::Silence& silence) {
-  return {silence.id,      unless_empty(silence.rule), unless_empty(silence.gpu), silence.by,
-          silence.comment, to_rfc3339(silence.since),  to_rfc3339(silence.until)};
-}
-
-protocol::Rule rule_view(const andon::Rule& rule) {
-  protocol::Rule view;
-  view.name = rule.name;
-  view.enabled = rule.enabled;
-  view.on = rule.on;
-  view.at = rule.at;
-  view.below = rule.below;
-  view.clear_at = rule.clear_at;
-  view.hold_s = to_seconds(rule.hold);
-  view.clear_hold_s = to_seconds(rule.clear_hold);
-  if (rule.over) view.over_s = to_seconds(*rule.over);
-  if (rule.curve == andon::Curve::none) view.severity = rule.severity;
-  view.curve = rule.curve;
-  if (const auto* events = std::get_if<andon::EventCondition>(&rule.source))
-    view.xids = events->xids;
-  view.gpus = rule.gpus;
-  view.inhibits = rule.inhibits;
-  view.notify = rule.notify;
-  view.sinks = rule.sinks;
-  view.quarantine = rule.quarantine;
-  view.cap_w = rule.cap_w;
-  if (!rule.command.empty()) view.command = rule.command.front();
-  view.message = rule.message;
-  view.advice = rule.advice;
   return view;
 }
 

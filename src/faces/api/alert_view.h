@@ -17,8 +17,6 @@ namespace gpuyard::api {
 class EventHub;
 
 protocol::Alert alert_view(const andon::AlertService&, const andon::Alert&);
-protocol::Silence silence_view(const andon::Silence&);
-protocol::Rule rule_view(const andon::Rule&);
 
 // Publishes each change of an alert to GET /api/gpu/events, and to the streams of leases, which
 // show a holder what is wrong with the lease's GPUs. Thread: io.

@@ -265,12 +265,7 @@ void acknowledge_alert(AlertApi& api, const RouteCall& call, const protocol::Ale
 }
 
 protocol::Silences silences_of(const AlertApi& api) {
-  protocol::Silences all;
-  all.simulated = is_simulated(api.telemetry);
-  for (const andon::Silence& one : api.alerts.silences().all()) {
-    all.silences.push_back(silence_view(one));
-  }
-  return all;
+  return {1, is_simulated(api.telemetry), api.alerts.silences().all()};
 }
 
 void get_silences(AlertApi& api, const NoParams&, const Responder<protocol::Silences>& respond) {
@@ -292,7 +287,7 @@ void put_silence(AlertApi& api, const RouteCall& call, const NoParams&,
       [call, action, respond](const Result<andon::Silence>& put) {
         if (is_in_force(put)) report_alert_action(call, action);
         if (!put) return respond(put.error());
-        respond(silence_view(*put));
+        respond(*put);
       },
       requester_of(call));
 }
@@ -317,11 +312,9 @@ void end_silence(AlertApi& api, const RouteCall& call, const protocol::SilenceNa
 }
 
 void get_rules(AlertApi& api, const NoParams&, const Responder<protocol::Rules>& respond) {
-  protocol::Rules all{1, is_simulated(api.telemetry), api.alert_sinks.file(), {}};
-  for (const andon::Rule& rule : api.alerts.engine().rules()) {
-    all.rules.push_back(rule_view(rule));
-  }
-  respond(std::move(all));
+  const andon::Rules& rules = api.alerts.engine().rules();
+  respond(protocol::Rules{
+      1, is_simulated(api.telemetry), api.alert_sinks.file(), {rules.begin(), rules.end()}});
 }
 
 void get_sinks(AlertApi& api, const NoParams&, const Responder<protocol::Sinks>& respond) {

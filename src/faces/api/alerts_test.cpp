@@ -63,7 +63,7 @@ TEST_F(AlertRoutes, ASilenceIsMadeListedAndEnded) {
   EXPECT_EQ(made->status(), 201);
   const auto silence = json::from_json<protocol::Silence>(made->text());
   ASSERT_TRUE(silence) << made->text();
-  EXPECT_EQ(silence->gpu, std::nullopt);
+  EXPECT_EQ(silence->gpu, "");
   make_hot();
   const auto alerts = json::from_json<protocol::Alerts>(get("/api/gpu/alerts")->text());
   ASSERT_TRUE(alerts && alerts->alerts.size() == 1);
@@ -144,7 +144,7 @@ TEST_F(AlertRoutes, RulesAndSinksAreShownAndTested) {
   ASSERT_TRUE(rules) << rules.error().message;
   EXPECT_EQ(rules->file, "/etc/gpuyard/alerts.toml");
   EXPECT_EQ(rules->rules.at(0).name, "hot");
-  EXPECT_EQ(rules->rules.at(0).severity, std::nullopt);
+  EXPECT_EQ(rules->rules.at(0).fixed_severity, std::nullopt);
   const auto sinks = json::from_json<protocol::Sinks>(get("/api/gpu/sinks")->text());
   ASSERT_TRUE(sinks);
   EXPECT_EQ(sinks->sinks.at(0).name, "ops");

@@ -98,7 +98,7 @@ std::map<std::string, std::string> configuration_of(const BriefApi& api) {
   auto digests = api.configuration;
   std::string rules;
   for (const andon::Rule& rule : api.alerts.engine().rules()) {
-    rules += json::to_json(rule_view(rule));
+    rules += json::to_json(protocol::Rule(rule));
   }
   digests.emplace("rules", fmt::format("{:016x}", std::hash<std::string>{}(rules)));
   return digests;

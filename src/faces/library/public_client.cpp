@@ -62,7 +62,7 @@ Client::Alert public_alert(const protocol::Alert& alert) {
           .gpu = alert.gpu ? alert.gpu->index : std::nullopt,
           .message = alert.message,
           .advice = alert.advice,
-          .fired = alert.fired,
+          .fired = to_rfc3339(alert.fired),
           .acknowledged = alert.acknowledged.has_value(),
           .quarantines = alert.quarantines};
 }

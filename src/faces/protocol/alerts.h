@@ -15,7 +15,18 @@
 #include "core/andon/silences.h"
 #include "faces/protocol/bounds.h"
 
+namespace gpuyard::andon {
+
+BOOST_DESCRIBE_STRUCT(Acknowledgement, (), (by, note, at))
+BOOST_DESCRIBE_STRUCT(Silence, (), (id, rule, gpu, by, comment, since, until))
+GPUYARD_ABOUT(Silence, json::keyed("rule", "rule", json::Unit::null_if_empty),
+              json::keyed("gpu", "gpu", json::Unit::null_if_empty))
+
+}  // namespace gpuyard::andon
+
 namespace gpuyard::protocol {
+
+using andon::Silence;
 
 // The event when an alert fires, gets worse, is acknowledged or is over: Alert. It has an id and is
 // never left out.
@@ -33,13 +44,6 @@ struct AlertGpu {
 };
 BOOST_DESCRIBE_STRUCT(AlertGpu, (), (index, uuid, pci_address, name))
 
-struct Acknowledgement {
-  std::string by;
-  std::string note;
-  std::string at;
-};
-BOOST_DESCRIBE_STRUCT(Acknowledgement, (), (by, note, at))
-
 struct Alert {
   std::uint64_t number = 0;
   std::string rule;
@@ -51,10 +55,10 @@ struct Alert {
   std::optional<std::uint32_t> xid;
   std::string message;
   std::string advice;
-  std::string fired;
-  std::optional<std::string> resolved;
+  WallTime fired{};
+  std::optional<WallTime> resolved;
   std::string ending;
-  std::optional<Acknowledgement> acknowledged;
+  std::optional<andon::Acknowledgement> acknowledged;
   bool silenced = false;
   bool quarantines = false;
   std::optional<std::string> inhibited_by;
@@ -157,17 +161,6 @@ GPUYARD_ABOUT(SilenceRequest,
                kMaxGpuNameBytes},
               {"comment", "Reason; at most 200 bytes.", 0, kMaxNoteBytes})
 
-struct Silence {
-  std::string id;
-  std::optional<std::string> rule;  // null: any
-  std::optional<std::string> gpu;   // its UUID; null: any, and the machine
-  std::string by;
-  std::string comment;
-  std::string since;
-  std::string until;
-};
-BOOST_DESCRIBE_STRUCT(Silence, (), (id, rule, gpu, by, comment, since, until))
-
 struct Silences {
   int schema = 1;
   bool simulated = false;
@@ -181,35 +174,26 @@ struct SilenceName {
 BOOST_DESCRIBE_STRUCT(SilenceName, (), (silence))
 GPUYARD_ABOUT(SilenceName, {"silence", "ID of a silence."})
 
-struct Rule {
-  std::string name;
-  bool enabled = true;
-  std::string on;
-  double at = 0;
-  bool below = false;
-  std::optional<double> clear_at;
-  double hold_s = 0;
-  double clear_hold_s = 0;
-  std::optional<double> over_s;
-  std::optional<std::int64_t> severity;  // null: by its value
-  andon::Curve curve = andon::Curve::none;
+// One that was read from JSON lacks its source, and what the three fields are made of.
+struct Rule : andon::Rule {
+  std::optional<int> fixed_severity;  // null: by its value
   std::vector<std::uint32_t> xids;
-  std::vector<std::string> gpus;
-  std::vector<std::string> inhibits;
-  bool notify = true;
-  std::vector<std::string> sinks;
-  bool quarantine = false;
-  std::optional<double> cap_w;
-  std::optional<std::string> command;  // the program, without its arguments
-  std::string message;
-  std::string advice;
+  std::optional<std::string> program;  // without its arguments
+
+  Rule() = default;
+  explicit Rule(const andon::Rule&);
 };
 BOOST_DESCRIBE_STRUCT(Rule, (),
-                      (name, enabled, on, at, below, clear_at, hold_s, clear_hold_s, over_s,
-                       severity, curve, xids, gpus, inhibits, notify, sinks, quarantine, cap_w,
-                       command, message, advice))
-GPUYARD_ABOUT(Rule, {"severity", "Fixed severity; null: by the value, see `curve`."},
-              {"command", "Program run when it fires and when it ends, without arguments."})
+                      (name, enabled, on, at, below, clear_at, hold, clear_hold, over,
+                       fixed_severity, curve, xids, gpus, inhibits, notify, sinks, quarantine,
+                       cap_w, program, message, advice))
+GPUYARD_ABOUT(Rule, json::keyed("hold", "hold_s", json::Unit::seconds),
+              json::keyed("clear_hold", "clear_hold_s", json::Unit::seconds),
+              json::keyed("over", "over_s", json::Unit::seconds),
+              json::keyed("fixed_severity", "severity", json::Unit::as_is,
+                          "Fixed severity; null: by the value, see `curve`."),
+              json::keyed("program", "command", json::Unit::as_is,
+                          "Program run when it fires and when it ends, without arguments."))
 
 struct Rules {
   int schema = 1;
@@ -229,7 +213,7 @@ struct Sink {
   std::uint64_t delivered_total = 0;
   std::uint64_t retries_total = 0;
   std::uint64_t dead_letters_total = 0;
-  std::optional<std::string> failing_since;
+  std::optional<WallTime> failing_since;
   std::optional<std::string> last_error;
   std::optional<bool> closed;
 };
@@ -277,7 +261,7 @@ BOOST_DESCRIBE_STRUCT(SinkTests, (), (schema, simulated, sinks))
 namespace gpuyard::json {
 
 GPUYARD_SCHEMA(protocol::AlertGpu);
-GPUYARD_SCHEMA(protocol::Acknowledgement);
+GPUYARD_SCHEMA(andon::Acknowledgement);
 GPUYARD_SCHEMA(protocol::Alert);
 GPUYARD_SCHEMA(protocol::PendingAlert);
 GPUYARD_SCHEMA(protocol::Alerts);
