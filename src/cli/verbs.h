@@ -324,7 +324,7 @@ struct TokenVerb {
   bool json = false;
   ColorMode color = ColorMode::automatic;
   std::string name;  // or, to revoke, the id
-  protocol::TokenScope scope = protocol::TokenScope::read;
+  auth::Scope scope = auth::Scope::read;
   std::string gpus;     // empty: all
   std::string expires;  // empty: as the daemon has it; "never"
   std::string out;      // a file; empty: stdout

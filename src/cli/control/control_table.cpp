@@ -145,12 +145,6 @@ struct LogColumn {
   enum Drops : int { never, took, who, when };
 };
 
-// "2026-01-31 12:00:03" of "2026-01-31T12:00:03.250Z", in local time.
-std::string second_of(std::string_view rfc3339) {
-  const auto at = from_rfc3339(rfc3339);
-  return at ? local_time(*at, TimeDetail::second) : std::string(rfc3339);
-}
-
 std::string gpu_text(const std::optional<std::uint32_t>& index, std::string_view uuid) {
   if (index) return std::to_string(*index);
   return uuid.empty() ? std::string(kNothing) : std::string(uuid);
@@ -249,7 +243,7 @@ Printable operations_table(const protocol::Operations& operations, const Screen&
     const auto error = change.error ? std::optional(change.error->message) : std::nullopt;
     table.add({{change.operation},
                {std::string(enum_name(one.state))},
-               {second_of(one.asked_at)},
+               {local_time(one.asked_at, TimeDetail::second)},
                {one.asked_by},
                {gpu_text(change.index, change.uuid)},
                {action_text(one.action)},

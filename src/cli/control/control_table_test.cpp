@@ -26,8 +26,8 @@ protocol::Management management(std::vector<protocol::ManagedSetting> settings) 
 
 TEST(ControlTable, RowHasValueRangeDefaultAndClaims) {
   auto wanted = power(protocol::SettingStatus::applied);
-  wanted.claims = {{"uid 1000", protocol::view_of(power_limit(300'000)), "", {}},
-                   {"uid 1001", protocol::view_of(power_limit(400'000)), "", {}}};
+  wanted.claims = {{"uid 1000", protocol::view_of(power_limit(300'000)), {}, {}},
+                   {"uid 1001", protocol::view_of(power_limit(400'000)), {}, {}}};
   EXPECT_EQ(control_table(management({wanted}), kMe, {}),
             "GPU  NAME  NOW    RANGE           DEFAULT  REQUESTED          REMARKS\n"
             "  0  H100  300 W  200 W to 700 W  700 W    300 W by you\n"
@@ -124,7 +124,7 @@ TEST(OperationsTable, SaysHowFarEachHasCome) {
   operation.state = protocol::OperationState::running;
   operation.action = "reset";
   operation.asked_by = "uid 0";
-  operation.asked_at = "2026-01-31T12:00:03.250Z";
+  operation.asked_at = *from_rfc3339("2026-01-31T12:00:03.250Z");
   operation.change.operation = "17";
   operation.change.index = 2;
   operation.change.outcome = protocol::ChangeOutcome::queued;

@@ -37,7 +37,7 @@ TEST(ResultLine, AppliedChangeShowsPreviousValueOrUnchanged) {
 
 TEST(ResultLine, SaysUntilWhen) {
   ChangeResult lasting = change(ChangeOutcome::applied);
-  lasting.until = "2031-01-01T00:00:00Z";
+  lasting.until = *from_rfc3339("2031-01-01T00:00:00Z");
   EXPECT_TRUE(result_text(lasting).starts_with("GPU 0: power limit 300 W (was 700 W), until 20"))
       << result_text(lasting);
 }

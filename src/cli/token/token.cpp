@@ -221,7 +221,7 @@ Options add_token(Options program, TokenVerb& verb) {
     add_output_options(sub, verb.socket, verb.json, verb.color);
     return sub;
   };
-  using enum protocol::TokenScope;
+  using enum gpuyard::auth::Scope;
   const Options create = action(TokenAction::create, "create", "Create a token and print it once");
   create.option("name", verb.name, "Name of the token, e.g. of the program that will use it")
       .metavar("NAME")

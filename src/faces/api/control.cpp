@@ -183,8 +183,7 @@ BoundRoute bind_restore(
   return bind<ControlApi>(
       route, [kind](ControlApi& api, const RouteCall& call, const protocol::RestoreQuery& query,
                     const ChangesResponder& respond) {
-        const protocol::ChangeOptions options{query.atomic, query.force, query.dry_run, query.wait};
-        submit_change(api, call, query.id, options, control::ChangeAction(control::Restore{kind}),
+        submit_change(api, call, query.id, query, control::ChangeAction(control::Restore{kind}),
                       respond, {query.lease, query.fence});
       });
 }

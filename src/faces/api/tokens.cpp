@@ -18,23 +18,10 @@ namespace gpuyard::api {
 namespace {
 
 protocol::Token view_of(const TokenApi& api, const auth::Token& token) {
-  protocol::Token view;
-  view.id = token.id;
-  view.name = token.name;
-  view.uid = token.uid;
+  protocol::Token view{token, {}, {}, {}, {}};
   if (token.uid) view.user = api.users.name_of(*token.uid);
-  view.scope = *enum_from_name<protocol::TokenScope>(enum_name(token.scope));
-  view.gpus = token.gpus;
   const bool good = token.is_valid(api.loop.wall());
   view.state = good ? "good" : token.revoked ? "revoked" : "expired";
-  view.made = to_rfc3339(token.made);
-  view.made_by = token.made_by;
-  view.expires = rfc3339_of(token.expires);
-  view.last_used = rfc3339_of(token.last_used);
-  view.last_from = token.last_from;
-  view.in_clear = rfc3339_of(token.in_clear);
-  view.revoked = rfc3339_of(token.revoked);
-  view.revoked_by = token.revoked_by;
   if (api.tokens.has_unsaved_revocation(token.id)) view.not_kept = true;
   if (token.uid && api.users.is_gone(api.users.quota_owner(*token.uid))) view.user_gone = true;
   return view;
@@ -86,7 +73,7 @@ Result<auth::TokenRequest> token_request_of(const Principal& principal,
   GPUYARD_TRY(check_name(body.name));
   auth::TokenRequest request{.name = body.name,
                              .uid = body.uid ? body.uid : principal.uid,
-                             .scope = *enum_from_name<Scope>(enum_name(body.scope)),
+                             .scope = body.scope,
                              .gpus = {},
                              .made_by = principal.name(),
                              .by_admin = admin};

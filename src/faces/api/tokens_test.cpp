@@ -531,6 +531,15 @@ TEST_F(TokenRoutes, TokensOfADeletedUserAreMarked) {
   }
 }
 
+TEST_F(TokenRoutes, DigestOfASecretIsNotShown) {
+  made({.name = "ci", .uid = kAlice, .made_by = "uid 1000"});
+  const std::string digest = tokens_.all().front().digest;
+  ASSERT_FALSE(digest.empty());
+  const auto list = get("/api/gpu/tokens", local_user(0))->text();
+  EXPECT_THAT(list, HasSubstr(R"("name":"ci")"));
+  EXPECT_THAT(list, Not(HasSubstr(digest)));
+}
+
 TEST_F(TokenRoutes, AuditNamesTokenOfCaller) {
   token_ = token(Scope::control, kAlice);
   EXPECT_EQ(ask(http::Method::post, "/api/gpu/alerts/test", "{}", over_tls())->status(), 403);

@@ -27,10 +27,6 @@ std::optional<SettingView> optional_view(SettingKind kind,
   return value ? std::optional(view_of({kind, value})) : std::nullopt;
 }
 
-std::optional<std::string> optional_rfc3339(const std::optional<WallTime>& wall) {
-  return wall ? std::optional(to_rfc3339(*wall)) : std::nullopt;
-}
-
 // Returns the least or the most that a setting may be; for clocks, that a lock may be.
 std::optional<SettingView> bound_view(SettingKind kind, const std::optional<SettingValue>& allowed,
                                       std::int64_t SettingValue::* which) {
@@ -104,7 +100,7 @@ ChangeResult change_result_of(const control::ChangeResult& change) {
   view.before = optional_view(change.before);
   view.after = optional_view(change.after);
   view.owner = change.owner;
-  view.until = optional_rfc3339(change.until);
+  view.until = change.until;
   if (change.error) {
     view.error = ErrorView{std::string(name_of(change.error->code)), change.error->text()};
   }
@@ -128,8 +124,8 @@ ManagedSetting managed_setting_of(SettingKind kind, const Result<SettingState>& 
   if (held == nullptr) return view;
   view.baseline = optional_view(held->baseline);
   for (const control::SettingClaim& claim : held->claims) {
-    view.claims.push_back({claim.owner, view_of({kind, claim.value}), to_rfc3339(claim.since),
-                           optional_rfc3339(claim.until_wall)});
+    view.claims.push_back(
+        {claim.owner, view_of({kind, claim.value}), claim.since, claim.until_wall});
   }
   return view;
 }
@@ -140,7 +136,7 @@ Operation operation_of(const control::Operation& operation) {
   view.action = operation.action;
   view.asked_by = operation.requested_by;
   view.request_id = operation.request_id;
-  view.asked_at = to_rfc3339(operation.requested_at);
+  view.asked_at = operation.requested_at;
   if (operation.took) view.seconds = to_seconds(*operation.took);
   view.change = change_result_of(operation.result);
   return view;

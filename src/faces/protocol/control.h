@@ -104,16 +104,12 @@ GPUYARD_ABOUT(
      "Counter to clear: \"volatile\" (since the driver was loaded) or \"aggregate\" (lifetime).", 0,
      kMaxWordBytes})
 
-// The parameters of a DELETE; the same as ChangeOptions.
-struct RestoreQuery : ManagedGpus {
-  std::optional<bool> atomic;
-  std::optional<bool> force;
-  std::optional<bool> dry_run;
-  std::optional<bool> wait;
+// The parameters of a DELETE.
+struct RestoreQuery : ManagedGpus, ChangeOptions {
   std::optional<std::string> lease;  // restores what was set with this lease
   std::optional<std::uint64_t> fence;
 };
-BOOST_DESCRIBE_STRUCT(RestoreQuery, (ManagedGpus), (atomic, force, dry_run, wait, lease, fence))
+BOOST_DESCRIBE_STRUCT(RestoreQuery, (ManagedGpus, ChangeOptions), (lease, fence))
 GPUYARD_ABOUT(RestoreQuery,
               {"lease", "Restores the settings made with this lease.", 0, lease::kMaxIdLength},
               {"fence", "Fence of the lease; refused if it is from another grant.", 0,
@@ -149,7 +145,7 @@ struct ChangeResult {
   std::optional<SettingView> before;
   std::optional<SettingView> after;  // in force now, or after a real run
   std::optional<std::string> owner;  // the owner now
-  std::optional<std::string> until;  // when it is put back by itself
+  std::optional<WallTime> until;     // when it is put back by itself
   std::optional<ErrorView> error;
 };
 BOOST_DESCRIBE_STRUCT(ChangeResult, (),
@@ -166,8 +162,8 @@ BOOST_DESCRIBE_STRUCT(ChangeResults, (), (schema, simulated, changes))
 struct SettingClaimView {
   std::string owner;
   SettingView wanted;
-  std::string since;
-  std::optional<std::string> until;
+  WallTime since{};
+  std::optional<WallTime> until;
 };
 BOOST_DESCRIBE_STRUCT(SettingClaimView, (), (owner, wanted, since, until))
 
@@ -220,7 +216,7 @@ struct Operation {
   std::string action;  // "set power_limit to 300 W"
   std::string asked_by;
   std::string request_id;
-  std::string asked_at;
+  WallTime asked_at{};
   std::optional<double> seconds;  // from the request until it was over
   ChangeResult change;
 };

@@ -19,12 +19,9 @@ inline constexpr double kMinTokenSeconds = auth::kMinTokenLifetime.count();
 inline constexpr double kMaxTokenSeconds = auth::kMaxTokenLifetime.count();  // ten years
 inline constexpr double kDefaultTokenSeconds = 7'776'000;                    // 90 days
 
-enum class TokenScope : std::uint8_t { metrics, read, lease, control, admin };
-BOOST_DESCRIBE_ENUM(TokenScope, metrics, read, lease, control, admin)
-
 struct TokenRequest {
   std::string name;
-  TokenScope scope = TokenScope::read;
+  auth::Scope scope = auth::Scope::read;
   std::optional<std::vector<GpuName>> gpus;
   std::optional<double> lasts_s;
   std::optional<bool> for_ever;
@@ -45,22 +42,10 @@ GPUYARD_ABOUT(TokenRequest,
               {"service", "Belongs to no user and can only read. Administrators only."},
               {"uid", "Owner of the token. Only administrators can set another user.", 0, kMaxUid})
 
-struct Token {
-  std::string id;
-  std::string name;
-  std::optional<std::uint32_t> uid;
+// The digest stays with the daemon.
+struct Token : auth::Token {
   std::optional<std::string> user;
-  TokenScope scope{};
-  std::vector<std::string> gpus;
   std::string state;
-  std::string made;
-  std::string made_by;
-  std::optional<std::string> expires;
-  std::optional<std::string> last_used;
-  std::string last_from;
-  std::optional<std::string> in_clear;
-  std::optional<std::string> revoked;
-  std::string revoked_by;
   std::optional<bool> not_kept;
   std::optional<bool> user_gone;
 };
@@ -110,6 +95,11 @@ GPUYARD_ABOUT(TokenOwner, {"uid", "Owner of the tokens.", 0, 4294967295.0})
 }  // namespace gpuyard::protocol
 
 namespace gpuyard::json {
+
+// A token has no scope below the first that needs one.
+template <>
+inline constexpr auto shapes::words_of<auth::Scope> =
+    shapes::words(boost::mp11::mp_pop_front<boost::describe::describe_enumerators<auth::Scope>>{});
 
 GPUYARD_SCHEMA(protocol::TokenRequest);
 GPUYARD_SCHEMA(protocol::Token);
