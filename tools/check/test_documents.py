@@ -27,7 +27,7 @@ FOREIGN_KEYS = {
     # A kubeconfig.
     "docs/kubernetes.md": {"cluster", "clusters", "context", "contexts", "current-context"},
 }
-FOREIGN_NAMES = {"authorized_keys", "hpc_job", "training_gpu_temperature_celsius"}
+FOREIGN_NAMES = {"authorized_keys", "file_sd_configs", "hpc_job", "training_gpu_temperature_celsius"}
 
 
 def anchors(document):
