@@ -35,7 +35,10 @@ TEST(Series, DcgmCountPerGpuMatchesReference) {
 
 TEST(Series, MinimalProfileHasAtMostTwentyPerGpu) {
   Snapshot fleet = fleet_of(2);
-  for (DeviceState& device : fleet.devices) device.runtime_suspend = RuntimeSuspend{};
+  for (DeviceState& device : fleet.devices) {
+    device.runtime_suspend.emplace();
+    device.bottleneck.emplace();
+  }
   const Selection minimal{.profile = Profile::minimal};
   const int per_gpu = (series_of(fleet, minimal) - series_of(fleet_of(0), minimal)) / 2;
   // Beside the readings: info, responsive, asleep, lost, query errors, health, bottleneck, leased.
