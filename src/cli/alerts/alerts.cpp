@@ -102,7 +102,7 @@ int silence(const AlertsVerb& verb, const http::Endpoint& daemon) {
   request.gpu = non_empty(verb.gpus);
   return show(verb, client::call_with_retry(daemon, protocol::kSilence, {}, request),
               [&](const protocol::Silence& one, WallTime now, const Screen& screen) {
-                return silences_with_indexes(daemon, {1, false, {one}}, now, screen);
+                return silences_with_indexes(daemon, {{1, false}, {one}}, now, screen);
               });
 }
 

@@ -290,13 +290,8 @@ void LeasedRun::print_summary() const {
 
 void LeasedRun::write_summary(int exit_code) const {
   if (!summary_) return;
-  RunAnswer answer{.simulated = simulated_,
-                   .command = verb_.command,
-                   .exit_code = exit_code,
-                   .seconds = seconds_,
-                   .lease = lease_,
-                   .left_behind = {},
-                   .notes = notes_};
+  RunAnswer answer{
+      {.simulated = simulated_}, verb_.command, exit_code, seconds_, lease_, {}, notes_};
   for (const OrphanProcess& one : orphans_) {
     answer.left_behind.push_back({static_cast<std::uint32_t>(one.pid), one.name});
   }

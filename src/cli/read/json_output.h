@@ -14,9 +14,7 @@
 
 namespace gpuyard::cli {
 
-struct MeasuredCommand {
-  int schema = protocol::kSchemaVersion;
-  bool simulated = false;
+struct MeasuredCommand : protocol::AnswerHead {
   std::vector<std::string> command;
   int exit_code = 0;
   double seconds = 0;
@@ -25,9 +23,8 @@ struct MeasuredCommand {
   std::vector<std::string> notes;
   bool partial = false;
 };
-BOOST_DESCRIBE_STRUCT(MeasuredCommand, (),
-                      (schema, simulated, command, exit_code, seconds, joules, gpus, notes,
-                       partial))
+BOOST_DESCRIBE_STRUCT(MeasuredCommand, (protocol::AnswerHead),
+                      (command, exit_code, seconds, joules, gpus, notes, partial))
 GPUYARD_ABOUT(
     MeasuredCommand,
     {"exit_code", "As in a shell: 127 not found, 126 not executable, 128 plus the signal number."},
@@ -73,9 +70,7 @@ struct LeftBehindProcess {
 };
 BOOST_DESCRIBE_STRUCT(LeftBehindProcess, (), (pid, name))
 
-struct RunAnswer {
-  int schema = protocol::kSchemaVersion;
-  bool simulated = false;
+struct RunAnswer : protocol::AnswerHead {
   std::vector<std::string> command;
   int exit_code = 0;
   double seconds = 0;
@@ -83,8 +78,8 @@ struct RunAnswer {
   std::vector<LeftBehindProcess> left_behind;
   std::vector<std::string> notes;
 };
-BOOST_DESCRIBE_STRUCT(RunAnswer, (),
-                      (schema, simulated, command, exit_code, seconds, lease, left_behind, notes))
+BOOST_DESCRIBE_STRUCT(RunAnswer, (protocol::AnswerHead),
+                      (command, exit_code, seconds, lease, left_behind, notes))
 
 struct VersionAnswer {
   int schema = protocol::kSchemaVersion;
@@ -174,12 +169,10 @@ struct GpuWhy {
 };
 BOOST_DESCRIBE_STRUCT(GpuWhy, (), (index, uuid, name, bottleneck))
 
-struct WhyAnswer {
-  int schema = protocol::kSchemaVersion;
-  bool simulated = false;
+struct WhyAnswer : protocol::AnswerHead {
   std::string taken_at;
   std::vector<GpuWhy> gpus;
 };
-BOOST_DESCRIBE_STRUCT(WhyAnswer, (), (schema, simulated, taken_at, gpus))
+BOOST_DESCRIBE_STRUCT(WhyAnswer, (protocol::AnswerHead), (taken_at, gpus))
 
 }  // namespace gpuyard::cli

@@ -213,7 +213,7 @@ std::optional<std::string> program_of(const protocol::ProcessWithArguments& proc
 }
 
 ProcessAnswer process_answer(const protocol::Snapshot& snapshot, const DetailsByGpu& in_full) {
-  ProcessAnswer answer{protocol::kSchemaVersion, snapshot.simulated, snapshot.taken_at, {}, {}};
+  ProcessAnswer answer{{.simulated = snapshot.simulated}, snapshot.taken_at, {}, {}};
   for (const protocol::Device& device : snapshot.devices) {
     if (!device.processes) {
       const auto reason = device.missing.find("processes");

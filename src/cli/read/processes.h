@@ -29,14 +29,12 @@ BOOST_DESCRIBE_STRUCT(ListedProcess, (protocol::ProcessWithArguments),
 GPUYARD_ABOUT(ListedProcess,
               {"name", "The program as it was started, if visible; otherwise the same as command."})
 
-struct ProcessAnswer {
-  int schema = protocol::kSchemaVersion;
-  bool simulated = false;
+struct ProcessAnswer : protocol::AnswerHead {
   std::string taken_at;
   std::vector<ListedProcess> processes;
   std::map<std::string, std::string> missing;  // UUID of a GPU without a list: the reason
 };
-BOOST_DESCRIBE_STRUCT(ProcessAnswer, (), (schema, simulated, taken_at, processes, missing))
+BOOST_DESCRIBE_STRUCT(ProcessAnswer, (protocol::AnswerHead), (taken_at, processes, missing))
 
 // Lists the processes of every GPU in the snapshot. `DetailsByGpu` has those with arguments, by the
 // GPU's index.

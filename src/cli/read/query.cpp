@@ -272,7 +272,7 @@ void put(Values& values, const std::string& name, std::string text) {
 
 QueryAnswer query_answer(const std::vector<Field>& fields, const QueryInput& queried) {
   const protocol::Snapshot& snapshot = queried.snapshot;
-  QueryAnswer answer{protocol::kSchemaVersion, snapshot.simulated, snapshot.taken_at, {}};
+  QueryAnswer answer{{.simulated = snapshot.simulated}, snapshot.taken_at, {}};
   for (const Device& device : snapshot.devices) {
     QueriedDevice out{
         device.index, device.uuid, device.pci_address, device.condition, device.why, device.age_ms,

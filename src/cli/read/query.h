@@ -41,13 +41,11 @@ struct QueriedDevice {
 BOOST_DESCRIBE_STRUCT(QueriedDevice, (),
                       (index, uuid, pci_address, condition, why, age_ms, values, missing))
 
-struct QueryAnswer {
-  int schema = protocol::kSchemaVersion;
-  bool simulated = false;
+struct QueryAnswer : protocol::AnswerHead {
   std::string taken_at;
   std::vector<QueriedDevice> devices;
 };
-BOOST_DESCRIBE_STRUCT(QueryAnswer, (), (schema, simulated, taken_at, devices))
+BOOST_DESCRIBE_STRUCT(QueryAnswer, (protocol::AnswerHead), (taken_at, devices))
 
 QueryAnswer query_answer(const std::vector<Field>&, const QueryInput&);
 std::string query_json(const std::vector<Field>&, const QueryInput&);

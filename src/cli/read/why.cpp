@@ -15,7 +15,7 @@ namespace gpuyard::cli {
 namespace {
 
 WhyAnswer answer_of(const protocol::Snapshot& snapshot) {
-  WhyAnswer answer{protocol::kSchemaVersion, snapshot.simulated, snapshot.taken_at, {}};
+  WhyAnswer answer{{.simulated = snapshot.simulated}, snapshot.taken_at, {}};
   for (const protocol::Device& device : snapshot.devices) {
     answer.gpus.push_back({device.index, device.uuid, device.name, device.bottleneck});
   }

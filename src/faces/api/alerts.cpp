@@ -180,7 +180,7 @@ void get_alert_history(AlertApi& api, const RouteCall& call,
     if (auto known = check_rule(api, rule); !known && alerts->empty()) {
       return respond(std::move(known).error());
     }
-    protocol::AlertHistory history{1, is_simulated(api.telemetry), {}};
+    protocol::AlertHistory history{{1, is_simulated(api.telemetry)}, {}};
     for (const andon::Alert& one : *alerts) {
       history.alerts.push_back(alert_view(api.alerts, one));
     }
@@ -193,7 +193,7 @@ void get_alert(AlertApi& api, const RouteCall& call, const protocol::AlertName& 
                const Responder<protocol::AlertAnswer>& respond) {
   const auto answer = [&api, caller = call.principal, respond](const andon::Alert& alert) {
     if (auto may = check_visible(caller, alert.gpu); !may) return respond(may.error());
-    respond(protocol::AlertAnswer{1, is_simulated(api.telemetry), alert_view(api.alerts, alert)});
+    respond(protocol::AlertAnswer{{1, is_simulated(api.telemetry)}, alert_view(api.alerts, alert)});
   };
   if (const andon::Alert* known = api.alerts.find(name.alert)) return answer(*known);
   andon::AlertHistoryQuery query;
@@ -258,14 +258,14 @@ void acknowledge_alert(AlertApi& api, const RouteCall& call, const protocol::Ale
       [&api, call, action, respond](const Result<andon::Alert>& alert) {
         if (is_in_force(alert)) report_alert_action(call, action);
         if (!alert) return respond(alert.error());
-        respond(
-            protocol::AlertAnswer{1, is_simulated(api.telemetry), alert_view(api.alerts, *alert)});
+        respond(protocol::AlertAnswer{{1, is_simulated(api.telemetry)},
+                                      alert_view(api.alerts, *alert)});
       },
       requester_of(call));
 }
 
 protocol::Silences silences_of(const AlertApi& api) {
-  return {1, is_simulated(api.telemetry), api.alerts.silences().all()};
+  return {{1, is_simulated(api.telemetry)}, api.alerts.silences().all()};
 }
 
 void get_silences(AlertApi& api, const NoParams&, const Responder<protocol::Silences>& respond) {
@@ -314,11 +314,11 @@ void end_silence(AlertApi& api, const RouteCall& call, const protocol::SilenceNa
 void get_rules(AlertApi& api, const NoParams&, const Responder<protocol::Rules>& respond) {
   const andon::Rules& rules = api.alerts.engine().rules();
   respond(protocol::Rules{
-      1, is_simulated(api.telemetry), api.alert_sinks.file(), {rules.begin(), rules.end()}});
+      {1, is_simulated(api.telemetry)}, api.alert_sinks.file(), {rules.begin(), rules.end()}});
 }
 
 void get_sinks(AlertApi& api, const NoParams&, const Responder<protocol::Sinks>& respond) {
-  respond(protocol::Sinks{1, is_simulated(api.telemetry), api.alert_sinks.sinks()});
+  respond(protocol::Sinks{{1, is_simulated(api.telemetry)}, api.alert_sinks.sinks()});
 }
 
 void test_sinks(AlertApi& api, const RouteCall& call, const NoParams&,
@@ -330,7 +330,7 @@ void test_sinks(AlertApi& api, const RouteCall& call, const NoParams&,
       [&api, call, action, respond](const Result<std::vector<protocol::SinkTest>>& tests) {
         if (!tests) return respond(tests.error());
         call.report_action(action);
-        respond(protocol::SinkTests{1, is_simulated(api.telemetry), *tests});
+        respond(protocol::SinkTests{{1, is_simulated(api.telemetry)}, *tests});
       });
 }
 

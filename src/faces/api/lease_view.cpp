@@ -143,7 +143,7 @@ protocol::Lease view_of(const LeaseFacts& facts, const lease::Lease& lease, cons
 }
 
 protocol::LeaseAnswer answer_of(const LeaseFacts& facts, protocol::Lease lease) {
-  return {1, is_simulated(facts.telemetry), std::move(lease)};
+  return {{1, is_simulated(facts.telemetry)}, std::move(lease)};
 }
 
 std::optional<protocol::LeaseUsage> usage_of(const LeaseFacts& facts, const lease::Lease& lease) {

@@ -219,7 +219,7 @@ protocol::ReleaseAnswer release_view(LeaseApi& api, const RouteCall& call,
                                      const lease::Lease& lease) {
   auto answer =
       answer_of(api.facts, view_with_position(api.facts, lease, viewer_of(call.principal)));
-  return {answer.schema, answer.simulated, std::move(answer.lease), std::nullopt};
+  return {answer, std::move(answer.lease), std::nullopt};
 }
 
 void signal_processes(LeaseApi& api, const RouteCall& call, const std::string& id,

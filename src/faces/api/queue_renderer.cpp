@@ -39,7 +39,7 @@ lease::LeaseManager::OnDone answer_with(LeaseApi& api, const RouteCall& call,
     if (!result) return respond(result.error());
     call.report_action(gpu_action.action, gpu_action.changed, gpu_action.forced);
     const std::vector<DeviceId>& gpus = gpu_action.named;
-    respond(protocol::CordonResult{1, is_simulated(api.facts.telemetry),
+    respond(protocol::CordonResult{{1, is_simulated(api.facts.telemetry)},
                                    withheld_gpus_of(api.facts, gpus)});
   };
 }

@@ -32,9 +32,7 @@ GPUYARD_ABOUT(FleetHost, {"host", "Name or URL of the host, as given."},
               {"same_as", "An earlier name of the same daemon; its data is not counted again."},
               {"took_s", "Time from the first step to the complete response, or to the failure."})
 
-struct FleetAnswer {
-  int schema = protocol::kSchemaVersion;
-  bool simulated = false;
+struct FleetAnswer : protocol::AnswerHead {
   std::vector<FleetHost> hosts;
 };
 BOOST_DESCRIBE_STRUCT(FleetAnswer, (), (schema, simulated, hosts))

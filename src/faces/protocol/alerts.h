@@ -13,6 +13,7 @@
 #include "core/andon/alert_storage.h"
 #include "core/andon/rule.h"
 #include "core/andon/silences.h"
+#include "faces/protocol/answer.h"
 #include "faces/protocol/bounds.h"
 
 namespace gpuyard::andon {
@@ -94,14 +95,12 @@ BOOST_DESCRIBE_STRUCT(PendingAlert, (), (rule, gpu, value, for_s, hold_s))
 GPUYARD_ABOUT(PendingAlert, {"for_s", "Seconds since its threshold was reached."},
               {"hold_s", "Seconds after which it fires."})
 
-struct Alerts {
-  int schema = 1;
-  bool simulated = false;
+struct Alerts : AnswerHead {
   std::vector<Alert> alerts;
   std::vector<PendingAlert> pending;
   std::vector<std::string> notes;
 };
-BOOST_DESCRIBE_STRUCT(Alerts, (), (schema, simulated, alerts, pending, notes))
+BOOST_DESCRIBE_STRUCT(Alerts, (AnswerHead), (alerts, pending, notes))
 GPUYARD_ABOUT(Alerts,
               {"notes", "Problems that need attention, and GPUs that cannot be assessed now."})
 
@@ -118,12 +117,10 @@ GPUYARD_ABOUT(AlertHistoryQuery, {"rule", "Only alerts of this rule."},
               {"before", "Only alerts with a lower number.", 0, kMaxExactInteger},
               {"limit", "Maximum number of alerts, 1 to 1000; default 100.", 1, kMaxAlertHistory})
 
-struct AlertHistory {
-  int schema = 1;
-  bool simulated = false;
+struct AlertHistory : AnswerHead {
   std::vector<Alert> alerts;  // newest first
 };
-BOOST_DESCRIBE_STRUCT(AlertHistory, (), (schema, simulated, alerts))
+BOOST_DESCRIBE_STRUCT(AlertHistory, (AnswerHead), (alerts))
 
 struct AlertName {
   std::uint64_t alert = 0;
@@ -138,12 +135,10 @@ BOOST_DESCRIBE_STRUCT(AcknowledgeRequest, (), (note))
 GPUYARD_ABOUT(AcknowledgeRequest,
               {"note", "Note on what is being done; at most 200 bytes.", 0, kMaxNoteBytes})
 
-struct AlertAnswer {
-  int schema = 1;
-  bool simulated = false;
+struct AlertAnswer : AnswerHead {
   Alert alert;
 };
-BOOST_DESCRIBE_STRUCT(AlertAnswer, (), (schema, simulated, alert))
+BOOST_DESCRIBE_STRUCT(AlertAnswer, (AnswerHead), (alert))
 
 struct SilenceRequest {
   double for_s = 0;
@@ -161,12 +156,10 @@ GPUYARD_ABOUT(SilenceRequest,
                kMaxGpuNameBytes},
               {"comment", "Reason; at most 200 bytes.", 0, kMaxNoteBytes})
 
-struct Silences {
-  int schema = 1;
-  bool simulated = false;
+struct Silences : AnswerHead {
   std::vector<Silence> silences;
 };
-BOOST_DESCRIBE_STRUCT(Silences, (), (schema, simulated, silences))
+BOOST_DESCRIBE_STRUCT(Silences, (AnswerHead), (silences))
 
 struct SilenceName {
   std::string silence;
@@ -195,13 +188,11 @@ GPUYARD_ABOUT(Rule, json::keyed("hold", "hold_s", json::Unit::seconds),
               json::keyed("program", "command", json::Unit::as_is,
                           "Program run when it fires and when it ends, without arguments."))
 
-struct Rules {
-  int schema = 1;
-  bool simulated = false;
+struct Rules : AnswerHead {
   std::string file;  // adds rules to the built-in ones; "": there is none
   std::vector<Rule> rules;
 };
-BOOST_DESCRIBE_STRUCT(Rules, (), (schema, simulated, file, rules))
+BOOST_DESCRIBE_STRUCT(Rules, (AnswerHead), (file, rules))
 GPUYARD_ABOUT(Rules, {"file", "File that extends the built-in rules; empty: none."})
 
 struct Sink {
@@ -227,12 +218,10 @@ GPUYARD_ABOUT(Sink, {"where", "Host or program, without secrets."},
                "True if the sink cannot be used until a file that it needs is fixed; last_error "
                "names it."})
 
-struct Sinks {
-  int schema = 1;
-  bool simulated = false;
+struct Sinks : AnswerHead {
   std::vector<Sink> sinks;
 };
-BOOST_DESCRIBE_STRUCT(Sinks, (), (schema, simulated, sinks))
+BOOST_DESCRIBE_STRUCT(Sinks, (AnswerHead), (sinks))
 
 struct SinkTestRequest {
   std::optional<std::string> sink;  // null: all of them
@@ -249,12 +238,10 @@ struct SinkTest {
 BOOST_DESCRIBE_STRUCT(SinkTest, (), (sink, delivered, seconds, why))
 GPUYARD_ABOUT(SinkTest, {"why", "Why it was not delivered within 15 s."})
 
-struct SinkTests {
-  int schema = 1;
-  bool simulated = false;
+struct SinkTests : AnswerHead {
   std::vector<SinkTest> sinks;
 };
-BOOST_DESCRIBE_STRUCT(SinkTests, (), (schema, simulated, sinks))
+BOOST_DESCRIBE_STRUCT(SinkTests, (AnswerHead), (sinks))
 
 }  // namespace gpuyard::protocol
 

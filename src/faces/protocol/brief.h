@@ -59,9 +59,7 @@ GPUYARD_ABOUT(BriefGpus, {"model", "Index of its model in `models`, from 0."},
               {"why", "Why it is withheld, in one word; otherwise null."},
               {"memory_free_mib", "Unallocated memory, MiB, rounded down."})
 
-struct Brief {
-  int schema = kSchemaVersion;
-  bool simulated = false;
+struct Brief : AnswerHead {
   std::string host;
   std::string instance;
   std::string version;
@@ -74,9 +72,9 @@ struct Brief {
   std::vector<BriefModel> models;
   BriefGpus gpus;
 };
-BOOST_DESCRIBE_STRUCT(Brief, (),
-                      (schema, simulated, host, instance, version, driver_version, driver_error,
-                       waiting, alerts, worst_alert, configuration, models, gpus))
+BOOST_DESCRIBE_STRUCT(Brief, (AnswerHead),
+                      (host, instance, version, driver_version, driver_error, waiting, alerts,
+                       worst_alert, configuration, models, gpus))
 GPUYARD_ABOUT(
     Brief, {"host", "Host name of the machine."},
     {"instance",
@@ -112,9 +110,7 @@ BOOST_DESCRIBE_STRUCT(FreeGpu, (),
                       (index, uuid, name, memory_free_bytes, temperature_c, health, chosen))
 GPUYARD_ABOUT(FreeGpu, {"chosen", "The claim would get this GPU now."})
 
-struct FreeGpus {
-  int schema = kSchemaVersion;
-  bool simulated = false;
+struct FreeGpus : AnswerHead {
   bool enough = false;
   std::string why;
   std::int64_t waiting = 0;
@@ -122,8 +118,7 @@ struct FreeGpus {
   bool linked = false;
   std::vector<FreeGpu> gpus;
 };
-BOOST_DESCRIBE_STRUCT(FreeGpus, (),
-                      (schema, simulated, enough, why, waiting, capacity, linked, gpus))
+BOOST_DESCRIBE_STRUCT(FreeGpus, (AnswerHead), (enough, why, waiting, capacity, linked, gpus))
 GPUYARD_ABOUT(FreeGpus,
               {"enough",
                "A claim without waiting would be granted now, if the caller may claim at all."},

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "core/control/audit.h"
 #include "core/control/operations.h"
+#include "faces/protocol/answer.h"
 #include "faces/protocol/bounds.h"
 #include "gpu/device/command.h"
 #include "gpu/device/setting.h"
@@ -152,12 +153,10 @@ BOOST_DESCRIBE_STRUCT(ChangeResult, (),
                       (operation, index, uuid, setting, outcome, before, after, owner, until,
                        error))
 
-struct ChangeResults {
-  int schema = 1;
-  bool simulated = false;
+struct ChangeResults : AnswerHead {
   std::vector<ChangeResult> changes;  // by GPU, in the order requested
 };
-BOOST_DESCRIBE_STRUCT(ChangeResults, (), (schema, simulated, changes))
+BOOST_DESCRIBE_STRUCT(ChangeResults, (AnswerHead), (changes))
 
 struct SettingClaimView {
   std::string owner;
@@ -200,14 +199,12 @@ struct ManagedGpu {
 };
 BOOST_DESCRIBE_STRUCT(ManagedGpu, (), (index, uuid, name, settings))
 
-struct Management {
-  int schema = 1;
-  bool simulated = false;
+struct Management : AnswerHead {
   bool enabled = false;            // [control] enabled
   std::vector<std::string> notes;  // reasons why control does not work
   std::vector<ManagedGpu> gpus;
 };
-BOOST_DESCRIBE_STRUCT(Management, (), (schema, simulated, enabled, notes, gpus))
+BOOST_DESCRIBE_STRUCT(Management, (AnswerHead), (enabled, notes, gpus))
 
 using OperationState = control::OperationState;
 

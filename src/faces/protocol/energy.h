@@ -10,6 +10,7 @@
 
 #include "base/json_shape.h"
 #include "core/energy/ledger.h"
+#include "faces/protocol/answer.h"
 #include "faces/protocol/bounds.h"
 #include "gpu/device/snapshot.h"
 
@@ -90,9 +91,7 @@ GPUYARD_ABOUT(GpuEnergy, {"index", "NVML index of the GPU; null if not present n
               {"age_seconds", "Age of the last reading."},
               {"estimate", "Estimated cost of that energy; null if [energy] has no price."})
 
-struct EnergyReport {
-  int schema = 1;
-  bool simulated = false;
+struct EnergyReport : AnswerHead {
   std::string taken_at;
   std::optional<double> joules;
   std::vector<GpuEnergy> gpus;
@@ -100,8 +99,8 @@ struct EnergyReport {
   std::optional<Estimate> estimate;
   std::optional<bool> partial = {};
 };
-BOOST_DESCRIBE_STRUCT(EnergyReport, (),
-                      (schema, simulated, taken_at, joules, gpus, notes, estimate, partial))
+BOOST_DESCRIBE_STRUCT(EnergyReport, (AnswerHead),
+                      (taken_at, joules, gpus, notes, estimate, partial))
 GPUYARD_ABOUT(EnergyReport,
               {"joules",
                "Total of all GPUs ever seen, as far as known; null if unknown for all of them."},

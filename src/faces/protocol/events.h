@@ -106,18 +106,15 @@ BOOST_DESCRIBE_STRUCT(GpuSummary, (),
                        power_draw_w, clock_sm_mhz, memory_used_bytes, memory_total_bytes,
                        bottleneck, bottleneck_brief))
 
-struct SnapshotSummary {
-  int schema = kSchemaVersion;
-  bool simulated = false;
+struct SnapshotSummary : AnswerHead {
   std::uint64_t generation = 0;
   std::string taken_at;
   bool driver_initialised = false;
   std::optional<std::string> driver_error;
   std::vector<GpuSummary> devices;
 };
-BOOST_DESCRIBE_STRUCT(SnapshotSummary, (),
-                      (schema, simulated, generation, taken_at, driver_initialised, driver_error,
-                       devices))
+BOOST_DESCRIBE_STRUCT(SnapshotSummary, (AnswerHead),
+                      (generation, taken_at, driver_initialised, driver_error, devices))
 
 struct BottleneckChange {
   std::string at;

@@ -71,9 +71,7 @@ GPUYARD_ABOUT(HistorySummary, {"last",
                                "The newest reading or, where single readings are no longer stored, "
                                "the mean of the newest step."})
 
-struct History {
-  int schema = kSchemaVersion;
-  bool simulated = false;
+struct History : AnswerHead {
   std::optional<std::uint32_t> index;
   std::string uuid;
   std::optional<std::string> name;
@@ -91,10 +89,9 @@ struct History {
   std::vector<std::string> notes;
   std::vector<HistoryPoint> points;
 };
-BOOST_DESCRIBE_STRUCT(History, (),
-                      (schema, simulated, index, uuid, name, metric, element, unit, counter,
-                       resolution, step_ms, since, until, covers_since, bound, summary, notes,
-                       points))
+BOOST_DESCRIBE_STRUCT(History, (AnswerHead),
+                      (index, uuid, name, metric, element, unit, counter, resolution, step_ms,
+                       since, until, covers_since, bound, summary, notes, points))
 GPUYARD_ABOUT(
     History, {"index", "NVML index of the GPU; null if no longer present."},
     {"metric", "JSON key, with the unit of the points."},
@@ -160,17 +157,14 @@ GPUYARD_ABOUT(HistoryColumn, {"first_ms", "Start of the first step, milliseconds
                "no reading. Rounded to four digits, except for counters."},
               {"max", "Highest reading of each step."})
 
-struct HistoryColumns {
-  int schema = kSchemaVersion;
-  bool simulated = false;
+struct HistoryColumns : AnswerHead {
   std::int64_t since_ms = 0;
   std::int64_t until_ms = 0;
   std::int64_t step_ms = 0;
   std::vector<HistoryColumn> series;
   std::vector<std::string> notes;
 };
-BOOST_DESCRIBE_STRUCT(HistoryColumns, (),
-                      (schema, simulated, since_ms, until_ms, step_ms, series, notes))
+BOOST_DESCRIBE_STRUCT(HistoryColumns, (AnswerHead), (since_ms, until_ms, step_ms, series, notes))
 GPUYARD_ABOUT(
     HistoryColumns,
     {"until_ms",
@@ -291,16 +285,14 @@ GPUYARD_ABOUT(GpuBottlenecks, {"index", "NVML index of the GPU; null if no longe
               {"shares", "Duration of each cause, longest first; empty: no bottleneck."},
               {"spells", "Newest first."})
 
-struct Bottlenecks {
-  int schema = kSchemaVersion;
-  bool simulated = false;
+struct Bottlenecks : AnswerHead {
   std::string since;
   std::string until;
   double seconds = 0;
   bool complete = true;
   std::vector<GpuBottlenecks> gpus;
 };
-BOOST_DESCRIBE_STRUCT(Bottlenecks, (), (schema, simulated, since, until, seconds, complete, gpus))
+BOOST_DESCRIBE_STRUCT(Bottlenecks, (AnswerHead), (since, until, seconds, complete, gpus))
 GPUYARD_ABOUT(Bottlenecks, {"seconds", "Length of the range."},
               {"complete", "False if there are more spells than the limit."})
 

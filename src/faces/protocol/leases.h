@@ -13,6 +13,7 @@
 #include "core/usage/usage_accumulator.h"
 #include "core/usage/usage_recorder.h"
 #include "core/usage/usage_storage.h"
+#include "faces/protocol/answer.h"
 #include "faces/protocol/bounds.h"
 #include "faces/protocol/energy.h"
 #include "faces/protocol/route.h"
@@ -157,19 +158,15 @@ GPUYARD_ABOUT(
     {"until", "When a detached lease expires, or until when its holder expects to need it."})
 
 // The answer with one lease. The route says what was requested of it.
-struct LeaseAnswer {
-  int schema = 1;
-  bool simulated = false;
+struct LeaseAnswer : AnswerHead {
   Lease lease;
 };
-BOOST_DESCRIBE_STRUCT(LeaseAnswer, (), (schema, simulated, lease))
+BOOST_DESCRIBE_STRUCT(LeaseAnswer, (AnswerHead), (lease))
 
-struct Leases {
-  int schema = 1;
-  bool simulated = false;
+struct Leases : AnswerHead {
   std::vector<Lease> leases;  // held and draining, oldest first
 };
-BOOST_DESCRIBE_STRUCT(Leases, (), (schema, simulated, leases))
+BOOST_DESCRIBE_STRUCT(Leases, (AnswerHead), (leases))
 
 // An unleased process on a GPU, and what to do about it.
 struct UnleasedProcess {
@@ -203,17 +200,14 @@ struct WithheldGpu {
 };
 BOOST_DESCRIBE_STRUCT(WithheldGpu, (), (index, uuid, why, text, by, since))
 
-struct Queue {
-  int schema = 1;
-  bool simulated = false;
+struct Queue : AnswerHead {
   std::int64_t pending_claimers = 0;
   std::vector<Lease> waiting;  // in order; the first 1000
   std::vector<UnleasedProcess> squatters;
   std::vector<WithheldGpu> withheld;
   std::vector<std::string> notes;  // problems that need attention
 };
-BOOST_DESCRIBE_STRUCT(Queue, (),
-                      (schema, simulated, pending_claimers, waiting, squatters, withheld, notes))
+BOOST_DESCRIBE_STRUCT(Queue, (AnswerHead), (pending_claimers, waiting, squatters, withheld, notes))
 
 // The parameters of a DELETE.
 struct ReleaseQuery : LeaseName {
@@ -272,13 +266,11 @@ GPUYARD_ABOUT(UnsignalledProcesses,
               {"why", "Why no process is listed; otherwise empty."})
 inline constexpr std::size_t kMaxUnsignalled = 1000;
 
-struct ReleaseAnswer {
-  int schema = 1;
-  bool simulated = false;
+struct ReleaseAnswer : AnswerHead {
   Lease lease;
   std::optional<UnsignalledProcesses> unsignalled;
 };
-BOOST_DESCRIBE_STRUCT(ReleaseAnswer, (), (schema, simulated, lease, unsignalled))
+BOOST_DESCRIBE_STRUCT(ReleaseAnswer, (AnswerHead), (lease, unsignalled))
 GPUYARD_ABOUT(ReleaseAnswer,
               {"unsignalled",
                "Processes that did not get the signal of the request; null: there are none, or no "
@@ -321,12 +313,10 @@ BOOST_DESCRIBE_STRUCT(CordonRequest, (), (reason))
 GPUYARD_ABOUT(CordonRequest,
               {"reason", "Reason, visible to waiting users; at most 200 bytes.", 1, kMaxNoteBytes})
 
-struct CordonResult {
-  int schema = 1;
-  bool simulated = false;
+struct CordonResult : AnswerHead {
   std::vector<WithheldGpu> withheld;  // the GPUs of the request that are withheld now
 };
-BOOST_DESCRIBE_STRUCT(CordonResult, (), (schema, simulated, withheld))
+BOOST_DESCRIBE_STRUCT(CordonResult, (AnswerHead), (withheld))
 
 struct PooledGpu {
   std::uint32_t index = 0;
@@ -372,9 +362,7 @@ BOOST_DESCRIBE_STRUCT(UsageRow, (),
                       (key, uid, gpu_hours, energy_kwh, energy_estimated, mean_utilization_percent,
                        peak_memory_bytes, leases, energy_unknown_gpu_hours, estimate))
 
-struct Usage {
-  int schema = 1;
-  bool simulated = false;
+struct Usage : AnswerHead {
   std::string since;  // the beginning of a day in UTC
   std::string by;
   std::vector<UsageRow> rows;  // most GPU-hours first; days in order
@@ -382,8 +370,7 @@ struct Usage {
   UsageRow unleased;               // use under no lease while the daemon ran
   std::vector<std::string> notes;  // remarks on these figures
 };
-BOOST_DESCRIBE_STRUCT(Usage, (),
-                      (schema, simulated, since, by, rows, rows_left_out, unleased, notes))
+BOOST_DESCRIBE_STRUCT(Usage, (AnswerHead), (since, by, rows, rows_left_out, unleased, notes))
 
 // Events of the stream that answers a claim; the data is a Lease.
 inline constexpr const char* kLeaseEvent = "lease";

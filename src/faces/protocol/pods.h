@@ -42,13 +42,11 @@ GPUYARD_ABOUT(Pod, {"pod", "Namespace and name of the pod, with a slash between 
               {"draining_s", "Seconds since it was reported gone; null: it still runs."},
               {"idle_s", "Seconds for which all its GPUs have been idle; 0: one is busy."})
 
-struct Pods {
-  int schema = kSchemaVersion;
-  bool simulated = false;
+struct Pods : AnswerHead {
   bool observes = false;
   std::vector<Pod> pods;
 };
-BOOST_DESCRIBE_STRUCT(Pods, (), (schema, simulated, observes, pods))
+BOOST_DESCRIBE_STRUCT(Pods, (AnswerHead), (observes, pods))
 GPUYARD_ABOUT(Pods, {"observes", "Kubernetes allocates the GPUs, and leases only observe."},
               {"pods", "Pods that have GPUs, or left something on them; oldest lease first."})
 
@@ -63,13 +61,11 @@ GPUYARD_ABOUT(PodRequest,
               {"note", "Names of its containers, for display; at most 200 bytes.", 0,
                kMaxNoteBytes})
 
-struct PodStarted {
-  int schema = kSchemaVersion;
-  bool simulated = false;
+struct PodStarted : AnswerHead {
   Lease lease;
   std::vector<std::string> unknown;
 };
-BOOST_DESCRIBE_STRUCT(PodStarted, (), (schema, simulated, lease, unknown))
+BOOST_DESCRIBE_STRUCT(PodStarted, (AnswerHead), (lease, unknown))
 GPUYARD_ABOUT(PodStarted, {"unknown", "UUIDs of the pod without a GPU in the driver."})
 
 struct DevicePluginReport {
@@ -82,12 +78,10 @@ GPUYARD_ABOUT(DevicePluginReport,
                "none.",
                0, kMaxGpuNames, 1, kMaxGpuNameBytes})
 
-struct DevicePlugin {
-  int schema = kSchemaVersion;
-  bool simulated = false;
+struct DevicePlugin : AnswerHead {
   std::vector<std::string> hidden;
 };
-BOOST_DESCRIBE_STRUCT(DevicePlugin, (), (schema, simulated, hidden))
+BOOST_DESCRIBE_STRUCT(DevicePlugin, (AnswerHead), (hidden))
 GPUYARD_ABOUT(DevicePlugin, {"hidden", "UUIDs of the GPUs that it hides, as the report has them."})
 
 inline constexpr std::array kBeginPodErrors = {Errc::not_found, Errc::conflict, Errc::unavailable};

@@ -9,6 +9,7 @@
 
 #include "base/json_shape.h"
 #include "base/record.h"
+#include "faces/protocol/answer.h"
 #include "faces/protocol/processes.h"
 #include "faces/protocol/readings.h"
 #include "gpu/device/bottleneck.h"
@@ -101,9 +102,6 @@ GPUYARD_ABOUT(
      "Bottleneck of the last minute; null without a daemon. For a past time: the peak of the "
      "active spell; null, with a reason in missing, if not assessed."})
 
-// 1 until a field changes its meaning or is removed.
-inline constexpr int kSchemaVersion = 1;
-
 struct SnapshotQuery {
   std::optional<std::string> at;
 };
@@ -128,9 +126,7 @@ GPUYARD_ABOUT(Past, {"at", "The requested time."},
                "nothing if there is no data."},
               {"notes", "Remarks on the data, such as a full disk or a clock change."})
 
-struct Snapshot {
-  int schema = kSchemaVersion;
-  bool simulated = false;
+struct Snapshot : AnswerHead {
   std::uint64_t generation = 0;
   std::string taken_at;
   bool driver_initialised = false;
@@ -139,9 +135,9 @@ struct Snapshot {
   std::vector<Device> devices;
   std::optional<Past> past;
 };
-BOOST_DESCRIBE_STRUCT(Snapshot, (),
-                      (schema, simulated, generation, taken_at, driver_initialised, driver_error,
-                       driver, devices, past))
+BOOST_DESCRIBE_STRUCT(Snapshot, (AnswerHead),
+                      (generation, taken_at, driver_initialised, driver_error, driver, devices,
+                       past))
 GPUYARD_ABOUT(
     Snapshot,
     {"past",

@@ -37,15 +37,13 @@ GPUYARD_ABOUT(GpuVerdict, {"minor", "The N of its device file /dev/nvidiaN; null
               {"advice", "Advice for a bad GPU; otherwise empty."},
               {"cordoned", "The reason why an administrator has cordoned it; null: not cordoned."})
 
-struct GpuVerdicts {
-  int schema = kSchemaVersion;
-  bool simulated = false;
+struct GpuVerdicts : AnswerHead {
   std::optional<std::string> driver_error;
   bool driver_down = false;
   std::uint64_t count = 0;
   std::vector<GpuVerdict> gpus;
 };
-BOOST_DESCRIBE_STRUCT(GpuVerdicts, (), (schema, simulated, driver_error, driver_down, count, gpus))
+BOOST_DESCRIBE_STRUCT(GpuVerdicts, (AnswerHead), (driver_error, driver_down, count, gpus))
 GPUYARD_ABOUT(GpuVerdicts, {"driver_down", "An unacknowledged alert reports a missing driver."},
               {"count", "The number of GPUs, for readers that leave out a malformed entry."})
 
