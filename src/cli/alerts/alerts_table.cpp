@@ -31,7 +31,8 @@ std::string gpu_text(const std::optional<protocol::AlertGpu>& gpu) {
 // Says what is special about a firing alert.
 std::string state_text(const Alert& alert) {
   std::vector<std::string> words;
-  if (alert.quarantines) words.push_back(fmt::format("GPU {} is quarantined", gpu_text(alert.gpu)));
+  if (alert.quarantines)
+    words.push_back(fmt::format("GPU {} is quarantined", gpu_text(alert.device)));
   if (alert.acknowledged) words.push_back("acknowledged by " + alert.acknowledged->by);
   if (alert.silenced) words.emplace_back("silenced");
   if (alert.inhibited_by) words.push_back("inhibited by " + *alert.inhibited_by);
@@ -61,7 +62,7 @@ std::string actions_text(const protocol::Rule& rule) {
 
 std::string name_text(const Alert& alert) {
   return fmt::format("{} {}{}", alert.number, alert.rule,
-                     alert.gpu ? " on GPU " + gpu_text(alert.gpu) : "");
+                     alert.device ? " on GPU " + gpu_text(alert.device) : "");
 }
 
 Printable alerts_text(const protocol::Alerts& alerts, WallTime now, const Screen& screen) {
@@ -77,7 +78,7 @@ Printable alerts_text(const protocol::Alerts& alerts, WallTime now, const Screen
     table.add({{std::to_string(alert.number)},
                {std::string(name_of(alert.level)), tone},
                {std::to_string(alert.severity), tone},
-               {gpu_text(alert.gpu)},
+               {gpu_text(alert.device)},
                {local_moment(alert.fired, now)},
                {alert.rule},
                {alert.message}});
@@ -110,12 +111,12 @@ Printable history_text(const protocol::AlertHistory& history, WallTime now, cons
   for (const Alert& alert : history.alerts) {
     table.add({{std::to_string(alert.number)},
                {std::string(name_of(alert.level)), tone_of(alert.level)},
-               {gpu_text(alert.gpu)},
+               {gpu_text(alert.device)},
                {local_moment(alert.fired, now)},
                {alert.resolved ? local_moment(*alert.resolved, now) : "firing"},
                {alert.rule},
                {alert.message},
-               {alert.ending}});
+               {alert.end_reason}});
   }
   if (history.alerts.empty())
     return Printable("No alerts recorded.\n") + simulated_text(history.simulated);

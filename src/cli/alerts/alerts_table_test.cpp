@@ -14,7 +14,7 @@ protocol::Alert hot() {
   alert.rule = "thermal";
   alert.level = AlertLevel::error;
   alert.severity = 61;
-  alert.gpu = {3, "GPU-3", "0000:03:00.0", "NVIDIA H100"};
+  alert.device = {3, "GPU-3", "0000:03:00.0", "NVIDIA H100"};
   alert.message = "GPU 3 is at 91 C; the threshold is 80 C";
   alert.advice = "Cool it.";
   alert.fired = kNow;
@@ -50,7 +50,7 @@ TEST(AlertsTable, RemarksShowQuarantineSilenceAndInhibition) {
 
 TEST(AlertsTable, PendingRuleIsListed) {
   protocol::Alerts alerts;
-  alerts.pending = {{"memory", hot().gpu, 91, 12, 60}};
+  alerts.pending = {{"memory", hot().device, 91, 12, 60}};
   EXPECT_EQ(alerts_text(alerts, kNow, {}),
             "No alerts are firing.\nPending: memory on GPU 3, for 12 s of 60 s\n");
 }
@@ -78,7 +78,7 @@ TEST(AlertsTable, AClosedSinkSaysWhy) {
   sink.name = "pager";
   sink.closed = true;
   sink.last_error = "sink.pager.ca_file: opening /ca.pem: No such file or directory";
-  const std::string text = sinks_text({1, false, {sink}}, kNow, {}).str();
+  const std::string text = sinks_text({{1, false}, {sink}}, kNow, {}).str();
   EXPECT_NE(text.find("\npager is closed: sink.pager.ca_file: opening /ca.pem"), std::string::npos)
       << text;
 }

@@ -136,8 +136,8 @@ Printable totals_text(const FleetNodes& view) {
 
 // The UUID names a GPU whose index another one has.
 Cell alert_gpu_cell(const protocol::Alert& alert) {
-  if (!alert.gpu) return kUnknownCell;
-  return {alert.gpu->index ? std::to_string(*alert.gpu->index) : alert.gpu->uuid};
+  if (!alert.device) return kUnknownCell;
+  return {alert.device->index ? std::to_string(*alert.device->index) : alert.device->uuid};
 }
 
 }  // namespace

@@ -48,9 +48,9 @@ std::set<std::string> disagreeing_gpus(const protocol::Alerts& alerts) {
   std::set<std::string> uuids;
   for (const protocol::Alert& alert : alerts.alerts) {
     const bool counts = alert.rule == kPluginDisagreesRule &&
-                        alert.state == andon::AlertState::firing && alert.gpu &&
+                        alert.state == andon::AlertState::firing && alert.device &&
                         !alert.acknowledged && !alert.inhibited_by;
-    if (counts) uuids.insert(alert.gpu->uuid);
+    if (counts) uuids.insert(alert.device->uuid);
   }
   return uuids;
 }

@@ -60,7 +60,7 @@ protocol::GpuVerdicts two_good_gpus() {
 protocol::Alert plugin_alert(const std::string& uuid) {
   protocol::Alert alert;
   alert.rule = "plugin-disagrees";
-  alert.gpu.emplace().uuid = uuid;
+  alert.device.emplace().uuid = uuid;
   return alert;
 }
 
@@ -68,7 +68,7 @@ TEST(KubeDisagreeingGpus, GpusOfTheFiringAlertAreFound) {
   protocol::Alerts alerts;
   alerts.alerts = {plugin_alert("GPU-0"), plugin_alert("GPU-1")};
   alerts.alerts.emplace_back(plugin_alert("GPU-2")).rule = "xid-fatal";
-  alerts.alerts.emplace_back(plugin_alert("GPU-3")).gpu.reset();
+  alerts.alerts.emplace_back(plugin_alert("GPU-3")).device.reset();
   EXPECT_THAT(disagreeing_gpus(alerts), ElementsAre("GPU-0", "GPU-1"));
 }
 

@@ -136,9 +136,9 @@ Result<Action> silence(const Selection& chosen) {
   Action action{Command::silence, ""};
   action.rule = chosen.alert->rule;
   action.about = "no notifications of this alert during this time";
-  if (chosen.alert->gpu) {
-    action.subject = chosen.alert->gpu->uuid;
-    const auto& index = chosen.alert->gpu->index;
+  if (chosen.alert->device) {
+    action.subject = chosen.alert->device->uuid;
+    const auto& index = chosen.alert->device->index;
     what += index ? fmt::format(" on GPU {}", *index) : " on " + action.subject;
   }
   action.title = "Silence " + what;

@@ -121,7 +121,7 @@ void draw_ticker(Grid& grid, const Model& model, Charset charset) {
   for (const protocol::Alert& alert : model.data.alerts->alerts) {
     const bool severe = alert.level >= AlertLevel::error;
     const std::string gpu =
-        alert.gpu && alert.gpu->index ? fmt::format("GPU {}", *alert.gpu->index) : "";
+        alert.device && alert.device->index ? fmt::format("GPU {}", *alert.device->index) : "";
     const bool named = gpu.empty() || alert.message == gpu ||
                        alert.message.starts_with(gpu + " ") || alert.message.starts_with(gpu + ":");
     const std::string text = printable(

@@ -180,7 +180,7 @@ std::vector<TextRow> alert_rows(const ScreenData& data) {
     rows.push_back(
         {fmt::format("{}{}", kAlertPrefix, alert.number),
          fmt::format("{:>4} {:8} {:>3} {:18} {:7} {}", alert.number, enum_name(alert.level),
-                     index_of(alert.gpu), alert.rule, state, alert.message),
+                     index_of(alert.device), alert.rule, state, alert.message),
          severe ? Tone::bad : Tone::warning});
     if (!alert.advice.empty()) rows.push_back({"", "     " + alert.advice, Tone::faint});
   }

@@ -34,8 +34,8 @@ void fetch_part(const http::Endpoint& daemon, const Route& route, std::optional<
 
 TimelineMark mark_of(const protocol::Alert& alert) {
   const bool severe = alert.level >= AlertLevel::error;
-  return {alert.fired, alert.xid ? 'X' : (severe ? '!' : '*'), alert.gpu ? alert.gpu->uuid : "",
-          alert.message};
+  return {alert.fired, alert.xid ? 'X' : (severe ? '!' : '*'),
+          alert.device ? alert.device->uuid : "", alert.message};
 }
 
 // The alerts that fired at that moment.

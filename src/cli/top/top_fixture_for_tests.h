@@ -199,9 +199,9 @@ inline Model make_model(std::size_t gpus) {
   alert.number = 17;
   alert.rule = "gpu-lost";
   alert.level = AlertLevel::critical;
-  alert.gpu = protocol::AlertGpu{};
-  alert.gpu->index = 3;
-  alert.gpu->uuid = "GPU-00000003";
+  alert.device = protocol::AlertGpu{};
+  alert.device->index = 3;
+  alert.device->uuid = "GPU-00000003";
   alert.message = "fell off the bus (Xid 79)";
   alert.advice = "gpuyard reset 3, or replace it.";
   model.data.alerts.emplace();

@@ -11,30 +11,18 @@ protocol::Alert alert_view(const andon::AlertService& alerts, const andon::Alert
   const bool firing = alert.state == andon::AlertState::firing;
   const andon::Rule* const rule = find_rule(alerts.engine().rules(), alert.rule);
   protocol::Alert view;
-  view.number = alert.number;
-  view.rule = alert.rule;
-  view.state = alert.state;
-  view.severity = alert.severity;
+  static_cast<andon::Alert&>(view) = alert;
   view.level = andon::level_of(alert.severity);
   if (!alert.gpu.empty()) {
     const bool displaced = alerts.engine().is_index_reused(alert);
-    view.gpu = {displaced ? std::nullopt : alert.index, alert.gpu, alert.pci_address,
-                alert.gpu_name};
+    view.device = {displaced ? std::nullopt : alert.index, alert.gpu, alert.pci_address,
+                   alert.gpu_name};
   }
-  view.value = alert.value;
-  view.xid = alert.xid;
-  view.message = alert.message;
-  view.advice = alert.advice;
-  view.fired = alert.fired;
-  view.resolved = alert.resolved;
-  view.ending = alert.end_reason;
-  view.acknowledged = alert.acknowledged;
   view.silenced = firing && alerts.silences().is_silenced(alert);
   view.quarantines = firing && rule != nullptr && rule->quarantine && !alert.acknowledged;
   const std::string inhibitor = firing ? alerts.engine().inhibitor(alert.rule, alert.gpu) : "";
   if (!inhibitor.empty()) view.inhibited_by = inhibitor;
   view.told = alert.notified_severity.has_value();
-  view.simulated = alert.simulated;
   return view;
 }
 

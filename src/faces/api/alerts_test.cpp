@@ -38,7 +38,7 @@ TEST_F(AlertRoutes, FiringAndPendingAlertsAreListed) {
   ASSERT_EQ(alerts->alerts.size(), 1U);
   EXPECT_EQ(alerts->alerts[0].message, "GPU 0 is at 91 C");
   EXPECT_EQ(alerts->alerts[0].level, AlertLevel::error);
-  EXPECT_EQ(alerts->alerts[0].gpu->uuid, "GPU-0");
+  EXPECT_EQ(alerts->alerts[0].device->uuid, "GPU-0");
 }
 
 TEST_F(AlertRoutes, AcknowledgementRecordsCallerAndNote) {

@@ -52,8 +52,8 @@ void LeaseStream::on_change(const lease::Lease& lease) {
 }
 
 bool LeaseStream::matches(const protocol::Alert& alert) const {
-  return lease_.state == lease::LeaseState::held && alert.gpu &&
-         std::ranges::find(lease_.gpus, alert.gpu->uuid) != lease_.gpus.end();
+  return lease_.state == lease::LeaseState::held && alert.device &&
+         std::ranges::find(lease_.gpus, alert.device->uuid) != lease_.gpus.end();
 }
 
 void LeaseStream::on_alert(const protocol::Alert& alert) {

@@ -59,7 +59,7 @@ Client::Alert public_alert(const protocol::Alert& alert) {
           .rule = alert.rule,
           .level = alert.level,
           .severity = alert.severity,
-          .gpu = alert.gpu ? alert.gpu->index : std::nullopt,
+          .gpu = alert.device ? alert.device->index : std::nullopt,
           .message = alert.message,
           .advice = alert.advice,
           .fired = to_rfc3339(alert.fired),

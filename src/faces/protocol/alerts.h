@@ -45,40 +45,30 @@ struct AlertGpu {
 };
 BOOST_DESCRIBE_STRUCT(AlertGpu, (), (index, uuid, pci_address, name))
 
-struct Alert {
-  std::uint64_t number = 0;
-  std::string rule;
-  andon::AlertState state = andon::AlertState::firing;
+// One that was read from JSON has its GPU only in `device`.
+struct Alert : andon::Alert {
   AlertLevel level = AlertLevel::info;
-  std::int64_t severity = 0;
-  std::optional<AlertGpu> gpu;  // none: the machine
-  double value = 0;
-  std::optional<std::uint32_t> xid;
-  std::string message;
-  std::string advice;
-  WallTime fired{};
-  std::optional<WallTime> resolved;
-  std::string ending;
-  std::optional<andon::Acknowledgement> acknowledged;
+  std::optional<AlertGpu> device;  // none: the machine
   bool silenced = false;
   bool quarantines = false;
   std::optional<std::string> inhibited_by;
   bool told = false;
-  bool simulated = false;
 };
 BOOST_DESCRIBE_STRUCT(Alert, (),
-                      (number, rule, state, level, severity, gpu, value, xid, message, advice,
-                       fired, resolved, ending, acknowledged, silenced, quarantines, inhibited_by,
-                       told, simulated))
+                      (number, rule, state, level, severity, device, value, xid, message, advice,
+                       fired, resolved, end_reason, acknowledged, silenced, quarantines,
+                       inhibited_by, told, simulated))
 GPUYARD_ABOUT(Alert,
               {"number",
                "Number of the alert, from 1; unique among the stored alerts of this machine."},
               {"severity",
                "Severity from 0 to 100, by the current value: 0-39 info, 40-59 warning, 60-79 "
                "error, from 80 critical."},
-              {"gpu", "GPU of the alert; null: the alert is about the machine."},
+              json::keyed("device", "gpu", json::Unit::as_is,
+                          "GPU of the alert; null: the alert is about the machine."),
               {"advice", "Recommended action."},
-              {"ending", "Why it ended, if not because it cleared."},
+              json::keyed("end_reason", "ending", json::Unit::as_is,
+                          "Why it ended, if not because it cleared."),
               {"quarantines", "The alert withholds the GPU from new leases."},
               {"inhibited_by", "The firing rule that inhibits this one for the same GPU."},
               {"told", "Sinks have been notified."})
