@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from control_proof import accepted, as_root, gone, limit, resetting
+from control_proof import accepted, as_root, limit, resetting
 from nvml_client import Client
 from program import PATIENCE, PROGRAM, wait_until
 
@@ -170,17 +170,6 @@ def test_driver_host_crash_reapplies_unreadable_settings(control):
     accepted(yard.a.delete(0, "gpu-clocks"), "restored")
     accepted(yard.a.delete(0, "power-limit"), "restored")
     assert yard.writes()[3:] == [(0, "gpu_locked_clocks_reset"), limit(700)]
-
-
-def test_setting_expired_during_outage_is_restored_at_start(control):
-    yard = control()
-    accepted(yard.a.power(0, 300, for_s=1))
-    yard.kill()
-    time.sleep(1.2)  # its time passes
-    assert yard.writes() == [limit(300)]
-    yard.start()
-    assert yard.wait_for_writes(2) == [limit(300), limit(700)]
-    gone(yard)
 
 
 def test_external_write_during_outage_is_reported_as_drift(control, world):

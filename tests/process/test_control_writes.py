@@ -7,21 +7,10 @@ import os
 
 from control_proof import BASE, accepted, as_root, gone, limit
 from control_yard import ControlYard
-from nvml_client import Client
 from program import program_for_others
 from sim_world import World
 
 pytestmark = as_root
-
-
-def test_one_owner_sets_sets_again_and_restores(control, record_property):
-    record_property("contract", "B15")
-    yard = control()
-    accepted(yard.a.power(0, 300), "applied")
-    accepted(yard.a.power(0, 250), "applied")
-    accepted(yard.a.delete(0, "power-limit"), "restored")
-    assert yard.writes() == [limit(300), limit(250), limit(700)]
-    gone(yard)
 
 
 def test_lowest_claim_wins_and_last_release_restores_baseline(control):
@@ -41,22 +30,6 @@ def test_a_setting_ends_with_its_time(control):
     accepted(yard.a.power(0, 300, for_s=0.5), "applied")
     assert yard.wait_for_writes(2) == [limit(300), limit(700)]
     gone(yard)
-
-
-def test_expired_claim_yields_to_other_owner(control):
-    yard = control()
-    accepted(yard.a.power(0, 400), "applied")
-    accepted(yard.b.power(0, 300, for_s=0.5), "applied")
-    assert yard.wait_for_writes(3) == [limit(400), limit(300), limit(400)]
-    accepted(yard.a.delete(0, "power-limit"), "restored")
-    assert yard.writes()[3:] == [limit(700)]
-
-
-def test_unreadable_setting_is_reset_instead_of_restored(control):
-    yard = control()
-    accepted(yard.a.clocks(0, 600, 1200), "assumed")
-    accepted(yard.a.delete(0, "gpu-clocks"), "restored")
-    assert yard.writes() == [(0, "gpu_locked_clocks", 600, 1200), (0, "gpu_locked_clocks_reset")]
 
 
 def test_every_setting_is_written_and_restored_once(control, record_property):
@@ -88,21 +61,6 @@ def test_driver_refused_setting_is_tried_once_and_dropped(control, record_proper
     refused = yard.a.power(0, 300)
     assert (refused.status, refused.error()) == (403, "denied"), refused.text
     assert yard.writes(ok_only=False) == [(*limit(300), "code 4")]
-    gone(yard)
-
-
-def test_external_write_is_kept_at_release(control, world):
-    yard = control()
-    accepted(yard.a.power(0, 300), "applied")
-    somebody = Client(world.environment)
-    try:
-        assert somebody.code("init") == 0
-        assert somebody.code("set_limit", somebody.value("gpu", 0), 420000) == 0
-    finally:
-        somebody.end()
-    accepted(yard.a.delete(0, "power-limit"), "drifted")
-    assert yard.writes() == [limit(300), limit(420)]
-    assert world.gpu(0)["power_limit_w"] == 420
     gone(yard)
 
 

@@ -168,31 +168,11 @@ def test_one_watt_beyond_a_bound_is_refused(control):
     assert yard.writes() == [limit(500), limit(250), limit(700)]
 
 
-def test_an_unusable_bound_is_reported(control):
-    yard = control(bounds={"highest_w": 5000})
-    accepted(yard.root.power(0, 690))
-    yard.daemon.wait_for_log("control.highest_w (5000 W) without effect: the driver allows")
-    notes = yard.daemon.get("/ready").json()["notes"]
-    assert any("control.highest_w (5000 W) without effect" in note for note in notes), notes
-
-
 def test_bounds_in_the_wrong_order_are_refused(tmp_path, run):
     config = tmp_path / "gpuyard.toml"
     config.write_text(config_text(bounds={"lowest_w": 500, "highest_w": 400}))
     done = run("serve", "--config", str(config), "--state", str(tmp_path / "state"))
     assert done.returncode == 2 and "control.lowest_w: 500 W is above control.highest_w" in done.stderr
-
-
-def test_a_change_beyond_the_rate_is_refused(control):
-    yard = control(changes_a_minute=240)
-    for change in range(240):
-        accepted(yard.root.power(0, 300 + change % 2))
-    refused = yard.root.power(0, 310)
-    assert refused.status == 503 and "240 changes per GPU and minute" in refused.text, refused.text
-    accepted(yard.root.power(1, 310))
-    replaced(yard, yard.kill_setter())  # which counts on
-    refused = yard.root.power(0, 310)
-    assert "240 changes per GPU and minute" in refused.text, refused.text
 
 
 def test_a_setter_obeys_the_file(control):
@@ -202,22 +182,6 @@ def test_a_setter_obeys_the_file(control):
     yard.kill_setter()
     wait_until(lambda: yard.a.power(0, 310).status == 403, "a refusal")
     assert yard.writes() == [limit(300)]
-
-
-def test_without_a_log_settings_are_only_restored(control):
-    yard = control()
-    accepted(yard.a.power(0, 300))
-    log = f"{yard.daemon.state}/changes.log"
-    os.rename(log, log + ".aside")
-    os.mkdir(log)
-    refused = yard.a.power(0, 310)
-    assert refused.status == 503 and "could not be recorded" in refused.text, refused.text
-    accepted(yard.a.delete(0, "power-limit"), "restored")
-    os.rmdir(log)
-    os.rename(log + ".aside", log)
-    accepted(yard.a.power(0, 320))
-    assert yard.writes() == [limit(300), limit(700), limit(320)]
-    assert "1 restored settings are not in the setter's log" in verified(yard)
 
 
 # ---- at a socket
@@ -369,19 +333,3 @@ def test_a_rewritten_audit_is_named(control):
     assert "set power_limit to 200 W by uid 1000" in done.stdout
     assert "3 differences" in done.stdout
     assert verify(yard, "--json").returncode == 2
-
-
-def test_a_rewritten_log_is_named(control):
-    yard = control()
-    for watts in (300, 310):
-        accepted(yard.a.power(0, watts))
-    yard.quiet_journal()
-    log = f"{yard.daemon.state}/changes.log"
-    with open(log, encoding="utf-8") as file:
-        text = file.read()
-    copy = log + ".copy"
-    with open(copy, "w", encoding="utf-8") as file:
-        file.write(text.replace("310000", "290000"))
-    done = verify(yard, log=copy)
-    assert done.returncode == 7 and "does not match its hash" in done.stdout, done.stdout
-    assert verify(yard, log=f"{log}.none").returncode == 6
