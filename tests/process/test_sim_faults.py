@@ -1,7 +1,6 @@
 """A simulated world breaks on command and heals on command, seen through NVML by other programs."""
 
 import json
-import os
 
 import pytest
 
@@ -10,7 +9,6 @@ from program import wait_until
 
 UNINITIALIZED, NO_PERMISSION, NOT_FOUND, DRIVER_NOT_LOADED = 1, 4, 6, 9
 LOST, RESET_REQUIRED, MISMATCH, UNKNOWN = 15, 16, 18, 999
-LIBRARY = os.path.abspath(os.environ.get("GPUYARD_SIM_LIB", "build/release/sim/libnvidia-ml.so.1"))
 A_WHILE = 0.3  # seconds in which a call that works has long returned
 
 
@@ -28,27 +26,6 @@ def client(world):
     yield start
     for one in started:
         one.end()
-
-
-def test_hanging_call_returns_after_fault_is_cleared(world, client):
-    world.start("--gpus", "2")
-    one = client()
-    gpu, other = one.value("gpu", 0), one.value("gpu", 1)
-    world.hang(0, "power_usage")
-    hanging = one.begin("power", gpu)
-    assert hanging.within(A_WHILE) is None
-    assert one.code("temperature", gpu) == 0
-    assert one.code("power", other) == 0
-    world.heal(0)
-    code, milliwatts = hanging.within(5)
-    assert code == 0 and milliwatts > 0
-    # Clearing ends a long wait too, and changing the fault ends the old one.
-    world.slow(0, "any", 3_600_000)
-    slow = one.begin("temperature", gpu)
-    assert slow.within(A_WHILE) is None
-    world.fail(0, "any", UNKNOWN)
-    assert slow.within(5)[0] == 0
-    assert one.code("temperature", gpu) == UNKNOWN
 
 
 def test_a_call_that_hangs_ends_with_its_world(world, client):
@@ -78,21 +55,6 @@ def test_driver_wide_hang_blocks_every_call_until_cleared(world, client):
     assert codes == [0] * len(hanging)
 
 
-def test_fault_on_all_gpus_is_one_driver_fault(world, client):
-    world.start("--gpus", "2")
-    one = client()
-    gpus = [one.value("gpu", index) for index in range(2)]
-    world.fail_all("power_usage", UNKNOWN)
-    world.fail_all("driver", DRIVER_NOT_LOADED)
-    assert [one.code("power", gpu) for gpu in gpus] == [UNKNOWN] * 2
-    assert one.code("temperature", gpus[0]) == 0
-    assert one.code("count") == DRIVER_NOT_LOADED
-    assert client(initialised=False).code("init") == DRIVER_NOT_LOADED
-    assert [gpu["faults"] for gpu in world.status()["gpus"]] == [[], []]
-    refused = world.sim("inject", "--gpu", "0", "--call", "driver", "--code", "9")
-    assert refused.returncode == 2 and "--gpu all" in refused.stderr
-
-
 def test_driver_reload_is_new_session_for_new_clients(world, client):
     world.start("--gpus", "2", "--load", "steady")
     old, idle = client(), client()
@@ -115,33 +77,6 @@ def test_driver_reload_is_new_session_for_new_clients(world, client):
     assert old.code("power", old.value("gpu", 0)) == 0
     assert world.status()["driver"] | {"faults": []} == {
         "loaded": True, "session": 2, "version": "550.54.15", "faults": []}
-
-
-def test_driver_during_slow_reload_is_not_loaded(world, client):
-    world.start("--gpus", "1", "--stepped")
-    old = client()
-    gpu = old.value("gpu", 0)
-    world.reload_driver(seconds=5)
-    assert old.code("power", gpu) == DRIVER_NOT_LOADED
-    assert client(initialised=False).code("init") == DRIVER_NOT_LOADED
-    world.step("4.99s")
-    assert old.code("power", gpu) == DRIVER_NOT_LOADED
-    world.step("10ms")
-    assert old.code("power", gpu) == MISMATCH
-    assert client().code("count") == 0
-
-
-def test_reloaded_driver_is_available_again(world, client):
-    world.start("--gpus", "1")
-    old = client()
-    world.unload_driver()
-    assert old.code("gpu", 0) == DRIVER_NOT_LOADED
-    assert world.sim("driver", "unload").returncode == 7
-    assert world.sim("driver", "load", "--driver-version", "six").returncode == 2
-    assert not world.status()["driver"]["loaded"]
-    world.load_driver()
-    assert old.code("gpu", 0) == MISMATCH
-    assert client().value("driver") == "535.104.05"
 
 
 # A program that initialised before keeps its numbering and sees a lost GPU; a later one does not see the GPU at all.
@@ -177,19 +112,6 @@ def test_unplugged_gpu_is_lost_or_absent_by_session(world, client):
     # Commands for GPU 3 now mean it.
     world.fail(3, "power_usage", UNKNOWN)
     assert third.code("power", third.value("by_uuid", uuids[1])) == UNKNOWN
-
-
-def test_plugged_gpu_returns_to_original_index(world):
-    world.start("--gpus", "3")
-    uuids = [gpu["uuid"] for gpu in world.status()["gpus"]]
-    world.unplug(0)
-    world.unplug(0)
-    assert world.sim("plug").returncode == 6  # which?
-    assert world.sim("plug", "--uuid", uuids[0], "--index", "2").returncode == 2
-    assert world.sim("plug", "--uuid", uuids[2]).returncode == 6
-    world.plug(uuid=uuids[1])
-    world.plug()
-    assert [gpu["uuid"] for gpu in world.status()["gpus"]] == uuids
 
 
 def test_gpu_requiring_reset_answers_only_identity(world, client):
@@ -269,23 +191,6 @@ def test_states_of_a_board_show_in_its_sensors(world, client):
     assert one.code("temperature", old) == 0
 
 
-def test_stepped_time_advances_only_by_step(world, client):
-    world.start("--gpus", "1", "--load", "steady", "--stepped")
-    one = client()
-    gpu = one.value("gpu", 0)
-    first = one.value("energy", gpu)
-    generation = world.status()["generation"]
-    wait_until(lambda: world.status()["generation"] > generation + 20, "signs of life")
-    assert one.value("energy", gpu) == first
-    world.step("10s")
-    assert world.status()["time"] == {"mode": "stepped", "speed": 1.0, "elapsed_s": 10.0}
-    assert one.value("energy", gpu) - first == pytest.approx(10 * one.value("power", gpu), rel=0.02)
-    world.step("1h")
-    assert world.status()["time"]["elapsed_s"] == 3610.0
-    for time in ("0", "5ms", "ten", "-1s", "200h"):
-        assert world.sim("step", "--", time).returncode == 2, time
-
-
 def test_time_can_go_faster(world):
     world.start("--gpus", "1", "--load", "steady", "--speed", "60")
     begun = world.status()["time"]
@@ -295,23 +200,6 @@ def test_time_can_go_faster(world):
     assert world.sim("step", "1s").returncode == 7
     for speed in ("0", "-1", "5000", "fast"):
         assert world.sim("start", "--speed", speed).returncode == 2
-
-
-@pytest.mark.parametrize("size", [16, 24, 32])
-def test_process_list_entry_size_may_vary(world, client, run, size):
-    world.start("--gpus", "1", "--process-entries", str(size))
-    world.must("attach", "--synthetic", "3", "--gpu", "0", "--vram", "1G", "--load", "0.1")
-    pids = world.pids(0)
-    one = client()
-    gpu = one.value("gpu", 0)
-    assert one.value("processes", gpu, "ComputeRunningProcesses_v3", size) == [pids, 3 * size]
-    assert one.value("processes", gpu, "ComputeRunningProcesses_v2", 24) == [pids, 3 * 24]
-    assert one.value("processes", gpu, "ComputeRunningProcesses", 16) == [pids, 3 * 16]
-    # gpuyard has to find out by itself which size it is.
-    seen = run("query", "--processes", "--json", "--local", "--nvml", LIBRARY,
-               GPUYARD_SIM_WORLD=str(world.directory))
-    shown = json.loads(seen.stdout)["processes"]
-    assert sorted(each["pid"] for each in shown) == pids
 
 
 def test_functions_are_missing_from_library_of_world(world, client, run):
