@@ -53,23 +53,6 @@ def test_lost_gpu_is_critical_until_it_is_back(yard):
     wait_for_code(yard, 0)
 
 
-def test_acknowledged_lost_gpu_is_not_ok(yard):
-    yard.must("sim", "inject", "--gpu", "0", "--lost")
-    wait_for_code(yard, 2)
-    number = yard.json("alerts", "alerts")["alerts"][0]["number"]
-    yard.must("alerts", "ack", str(number))
-    wait_for_code(yard, 3)
-    assert "GPU 0: lost (no alert quarantines it)" in checked(yard)[1]
-
-
-def test_cordoned_gpu_is_a_warning(yard):
-    wait_for_code(yard, 0)
-    yard.must("cordon", "1", "--reason", "fan | noisy")
-    assert checked(yard) == (1, "GPU WARNING - cordoned: GPU 1: fan / noisy (2 of 2 GPUs are good) "
-                                "| good=2 bad=0 unknown=0 cordoned=1")
-    assert checked(yard, "--npd")[0] == 0
-
-
 def test_what_cannot_be_asked_is_unknown(yard):
     code, line = checked(yard, **DAEMON_GONE)
     assert code == 3 and line.startswith("GPU UNKNOWN - ") and "|" not in line
@@ -80,15 +63,3 @@ def test_what_cannot_be_asked_is_unknown(yard):
 def test_wrong_usage_is_unknown(yard, words):
     done = yard.go("check", *words)
     assert done.returncode == 3 and done.stdout == "" and done.stderr.startswith("gpuyard: ")
-
-
-def test_wrong_usage_of_other_verbs_keeps_its_code(yard):
-    assert yard.go("why", "--nagios").returncode == 2
-
-
-def test_missing_driver_is_unknown_then_critical(yard):
-    wait_for_code(yard, 0)
-    yard.must("sim", "driver", "unload")
-    wait_until(lambda: yard.go("check").returncode in (2, 3), "the driver to be missed")
-    wait_for_code(yard, 2)
-    assert checked(yard)[1].startswith("GPU CRITICAL - no driver: "), checked(yard)

@@ -132,28 +132,6 @@ def test_simulate_option_ignores_configured_nvml_library(daemon, tmp_path):
     assert yard.get("/api/gpu/devices").json()["count"] == 2
 
 
-def test_faults_add_up_until_ninth_call_is_refused(run, tmp_path):
-    world = str(tmp_path / "world")
-    assert run("sim", "start", "--gpus", "1", "--world", world).returncode == 0
-    try:
-        def inject(*arguments):
-            return run("sim", "inject", "--world", world, "--gpu", "0", *arguments)
-        calls = ["memory_info", "utilization_rates", "temperature", "power_usage", "power_limits",
-                 "total_energy", "clock_info", "modes"]
-        assert inject("--lost").returncode == 0
-        for call in calls:
-            assert inject("--call", call, "--code", "999").returncode == 0
-        ninth = inject("--call", "fan_speed", "--code", "999")
-        assert ninth.returncode == 7 and "8 driver calls" in ninth.stderr
-        gpu = json.loads(run("sim", "status", "--world", world, "--json").stdout)["gpus"][0]
-        assert gpu["lost"] and len(gpu["faults"]) == 8
-        assert inject("--clear").returncode == 0
-        gpu = json.loads(run("sim", "status", "--world", world, "--json").stdout)["gpus"][0]
-        assert not gpu["lost"] and gpu["faults"] == []
-    finally:
-        assert run("sim", "stop", "--world", world).returncode == 0
-
-
 def test_socket_is_reachable_despite_strict_umask(tmp_path):
     socket = tmp_path / "run" / "gpuyard.sock"
     process = subprocess.Popen(

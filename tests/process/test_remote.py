@@ -234,22 +234,3 @@ def test_dial_stdio_leads_to_a_unix_socket_alone(daemon, run):
     assert done.returncode == 2 and done.stdout == "" and "Unix socket" in done.stderr
     done = run("dial-stdio", GPUYARD_SOCKET="/nowhere.sock")
     assert done.returncode == 5 and done.stdout == "" and "/nowhere.sock" in done.stderr
-
-
-def test_remote_host_option_refuses_local_command(run, tmp_path):
-    mark = tmp_path / "mark"
-    for words in (["run", "-n", "2"], ["energy"]):
-        done = run(*words, "-H", "ssh://alice@lab:2222", "--", "touch", str(mark))
-        assert done.returncode == 2 and not mark.exists()
-        assert f"ssh -p 2222 alice@lab gpuyard {' '.join(words)} -- touch {mark}" in done.stderr
-
-
-def test_host_that_looks_like_option_is_refused(run, tmp_path):
-    ssh = tmp_path / "ssh"
-    ssh.write_text(f"#!/bin/sh\ntouch {tmp_path}/called\n", encoding="utf-8")
-    ssh.chmod(0o755)
-    for host in ("-oProxyCommand=x", "ssh://-oProxyCommand=x", "ssh://-l@lab", "ssh://a$(x)@lab",
-                 "ssh://lab\n", "ssh://lab/bin/x;y"):
-        done = run("devices", f"--host={host}", PATH=f"{tmp_path}:{os.environ['PATH']}")
-        assert done.returncode == 2 and done.stderr, host
-    assert not (tmp_path / "called").exists()

