@@ -2,9 +2,7 @@
 
 import hashlib
 import hmac
-import itertools
 import json
-import re
 import shutil
 import time
 from datetime import datetime
@@ -21,10 +19,6 @@ from receiver import Receiver, secret_file
 def said_of(receiver):
     """The notifications that the receiver accepted, in order."""
     return [told.json() for told in receiver.taken()]
-
-
-def statuses(receiver):
-    return [body["status"] for body in said_of(receiver)]
 
 
 def test_firing_and_resolved_reach_every_sink_kind(tmp_path, alerts_yard, opened, record_property):
@@ -75,74 +69,6 @@ def test_firing_and_resolved_reach_every_sink_kind(tmp_path, alerts_yard, opened
     wait_until(lambda: ran.exists() and ran.read_text().count("\n") == 2, "the command")
     assert ran.read_text().splitlines() == [
         f"a b {status} brake 1 {uuid} 75 error 1 GPU 1 brakes" for status in ("firing", "resolved")]
-
-
-def test_alert_is_logged_with_severity(alerts_yard, record_property):
-    record_property("contract", "C9")
-    yard = alerts_yard(brake("brake", 'advice = "Wait."'))
-    alert = yard.fire(0, "brake")
-    assert (alert["severity"], alert["level"], alert["message"]) == (75, "error", "GPU 0 brakes")
-    assert alert["advice"] == "Wait."
-    yard.clear(0)
-    line = r"^\S+ (error|info) ((?:ALERT|RESOLVED) .*)$"
-    said = wait_until(lambda: len(found := re.findall(line, yard.log(), re.M)) == 2 and found, "it")
-    assert said == [("error", "ALERT [severity 75]: GPU 0 brakes"),
-                    ("info", "RESOLVED [severity 75]: GPU 0 brakes")]
-
-
-def test_failing_sinks_delay_no_other_and_catch_up(alerts_yard, opened, record_property):
-    record_property("contract", "C17")
-    ill = {"errs": Receiver([503], usual=500), "asks": Receiver(usual=(429, {"Retry-After": "2"})),
-           "drops": Receiver(usual="drop"), "hangs": Receiver(usual="hang")}
-    for one in ill.values():
-        opened(one)
-    good = opened(Receiver())
-
-    def rules_and_sinks(timeout):
-        return (brake("brake") + webhook("good", good) +
-                "".join(webhook(name, one, f"timeout_s = {timeout}") for name, one in ill.items()) +
-                '[rule.sink-failing]\nat = 1\nsinks = ["good"]\n')
-    yard = alerts_yard(rules_and_sinks(1))
-    yard.fire(0, "brake")
-    wait_until(good.taken, "the one that is well")
-    wait_until(lambda: all(yard.sink(name)["failing_since"] for name in ill), "all of them to fail")
-    wait_until(lambda: len(good.taken()) == 2, "the alert that sinks fail")
-    # Shown while it lasts: to programs, to people and to Prometheus.
-    shown = yard.must("alerts", "sinks")
-    for name in ill:
-        assert yard.sink(name)["queued"] == 1 and yard.sink(name)["last_error"]
-        assert f"\n{name} has received nothing since " in shown
-    queued = yard.metric("gpuyard_sink_queued")
-    assert {labels for labels, count in queued.items() if count} == {
-        f'{{sink="{name}",kind="webhook"}}' for name in ill}
-    wait_until(lambda: len(ill["asks"].told) > 1, "another try after the pause that was asked for")
-    asks = list(ill["asks"].told)
-    assert all(after.when - before.when >= 2 for before, after in zip(asks, asks[1:]))
-    for name, one in ill.items():
-        one.usual = 200
-    # A pause may be minutes long, but a sink that is changed is tried at once. More than one change,
-    # because what was under way at the first still fails as it began.
-    timeouts = itertools.cycle((2, 3))
-
-    def all_told():
-        yard.reload(rules_and_sinks(next(timeouts)))
-        return all(statuses(one) == ["firing"] for one in ill.values())
-    wait_until(all_told, "the alert at all of them")
-    for one in ill.values():
-        assert len({told.headers["x-gpuyard-delivery"] for told in one.told}) == 1
-    wait_until(lambda: not any(yard.sink(name)["failing_since"] for name in ill), "all to be well")
-
-    def counted(name):
-        labels = f'{{sink="{name}",kind="webhook"}}'
-        return [yard.metric(f"gpuyard_sink_{what}_total")[labels] for what in ("retries", "delivered")]
-    for name, one in ill.items():
-        wait_until(lambda name=name, one=one: counted(name) == [len(one.told) - 1, 1],
-                   f"the figures of the one that {name}, which may be a second old")
-
-    def told_of_failing():
-        return [body["status"] for body in said_of(good) if body["rule"] == "sink-failing"]
-    assert wait_until(lambda: len(told_of_failing()) == 2 and told_of_failing(),
-                      "the alert of a sink that fails, and its end") == ["firing", "resolved"]
 
 
 def test_alerts_test_exit_code_reports_failed_sinks(alerts_yard, opened):

@@ -1,13 +1,11 @@
 """Alerts while the disk that stores them is full: notified all the same, and stored later."""
 
 import os
-import time
 from collections import Counter
 
 import pytest
 
 from alerts_yard import brake, webhook
-from control_client import Caller
 from own_disk import fill
 from program import wait_until
 from receiver import Receiver
@@ -66,29 +64,3 @@ def test_full_disk_delays_no_notification_and_catches_up(own_disk, alerts_yard, 
     assert {key[1:] for key in counts} == wanted
     yard.clear(2)
     wait_until(lambda: words(desk, "brake", 2) == ["firing", "resolved"], "the last end")
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a disk of its own")
-def test_overdue_limit_stays_until_disk_has_room(own_disk, alerts_yard, opened):
-    desk = opened(Receiver())
-    yard = alerts_yard("[rule.journal-down]\nhold_s = 0\nclear_hold_s = 12\n" + webhook("desk", desk), gpus=1)
-    yard.settings("[control]\nenabled = true\n")
-    yard.restart(9)
-    root = opened(Caller(yard.daemon.socket))
-    wait_until(lambda: root.power("0", 300, dry_run=True).status == 200, "GPUs to control")
-    assert root.power("0", 333, for_s=10).status == 200
-    filler = fill(own_disk)
-    # Changes fit into the WAL until it has to grow.
-    rounds = 0
-    while root.clocks("0", 300, 900 + rounds).status == 200:
-        rounds += 1
-        assert rounds < 100
-    wait_until(lambda: words(desk, "journal-down") == ["firing"], "that the disk is full")
-    time.sleep(12)  # until the limit is overdue
-    assert root.managed("0")["now"]["power_limit_mw"] == 333_000
-    advice = next(one.json()["advice"] for one in desk.taken() if one.json()["rule"] == "journal-down")
-    assert "an expired setting stays in effect" in advice
-
-    filler.unlink()
-    wait_until(lambda: root.managed("0")["now"]["power_limit_mw"] == 700_000, "the limit to be restored")
-    wait_until(lambda: words(desk, "journal-down") == ["firing", "resolved"], lambda: words(desk, "journal-down"))

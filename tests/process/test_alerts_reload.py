@@ -11,10 +11,6 @@ def statuses(receiver):
     return [(told.json()["rule"], told.json()["status"]) for told in receiver.taken()]
 
 
-def words(receiver, rule):
-    return [status for of, status in statuses(receiver) if of == rule]
-
-
 def test_reload_applies_changes_and_keeps_queued_notifications(alerts_yard, opened, record_property):
     record_property("contract", "C17")
     down, fresh = opened(Receiver(usual=503)), opened(Receiver())
@@ -38,62 +34,6 @@ def test_reload_applies_changes_and_keeps_queued_notifications(alerts_yard, open
     # Less bad than it is now: over, without anything else having changed.
     yard.reload(brake("brake") + hot.format(at=200) + webhook("down", down) + webhook("fresh", fresh))
     wait_until(lambda: statuses(fresh)[2:] == [("hot", "resolved")], "the end by another threshold")
-
-
-def test_removed_rule_resolves_alert_with_reason(alerts_yard, opened):
-    desk = opened(Receiver())
-    yard = alerts_yard(brake("one") + brake("other") + webhook("desk", desk))
-    yard.fire(0, "one")
-    wait_until(lambda: len(yard.firing()) == 2, "both")
-    yard.reload(brake("other", "enabled = false") + webhook("desk", desk))
-    assert yard.firing() == []
-    past = {alert["rule"]: alert for alert in yard.history()}
-    assert past["one"]["ending"] == "its rule was removed"
-    assert past["other"]["ending"] == "its rule was disabled"
-    wait_until(lambda: sorted(statuses(desk)) == [
-        (rule, status) for rule in ("one", "other") for status in ("firing", "resolved")], "the ends")
-    yard.noted("desk")
-    yard.restart(9)
-    assert yard.firing() == [] and len(desk.told) == 4
-
-
-def test_notified_sinks_get_resolved_after_rule_change(alerts_yard, opened, record_property):
-    record_property("contract", "C17")
-    named, usual, later = opened(Receiver()), opened(Receiver()), opened(Receiver())
-    sinks = webhook("named", named, 'min_level = "critical"') + webhook("later", later)
-    yard = alerts_yard(brake("gone", 'sinks = ["named"]') + brake("goes_on") + sinks +
-                       webhook("usual", usual))
-    yard.fire(0, "gone")
-    wait_until(lambda: statuses(named) and statuses(usual) and statuses(later), "the beginnings")
-    # One rule is gone, and the other is another sink's business. To `usual` less matters now.
-    yard.reload(brake("goes_on", 'sinks = ["named"]') + webhook("named", named) +
-                webhook("usual", usual, 'min_level = "critical"'))
-    wait_until(lambda: words(named, "gone") == ["firing", "resolved"], "its end")
-    wait_until(lambda: words(named, "goes_on") == ["firing"], "the other, at who is to hear of it now")
-    for sink in ("named", "usual"):
-        yard.noted(sink)
-    yard.restart(9)
-    yard.clear(0)
-    for receiver in (named, usual):
-        wait_until(lambda receiver=receiver: words(receiver, "goes_on") == ["firing", "resolved"],
-                   "the other's end")
-    assert statuses(later) == [("goes_on", "firing")] and not words(usual, "gone")
-
-
-def test_restart_notifies_new_sinks_and_logs_removed_ones(alerts_yard, opened):
-    down, fresh = opened(Receiver(usual=503)), opened(Receiver())
-    yard = alerts_yard(brake("brake") + webhook("down", down))
-    yard.fire(0, "brake")
-    wait_until(lambda: down.told, "a try")
-    yard.end()
-    yard.rules(brake("brake") + webhook("fresh", fresh))
-    yard.start()
-    line = f"Sink down: a notification of alert brake/{yard.world.uuid(0)} was dropped because the sink no longer exists"
-    yard.daemon.wait_for_log(line)
-    wait_until(lambda: statuses(fresh) == [("brake", "firing")], "what fires already at the new sink")
-    yard.noted("down")
-    yard.restart(9)  # and that is that
-    assert line not in yard.daemon.log() and down.url() not in yard.log()
 
 
 def test_invalid_file_changes_no_rules_and_logs_line(alerts_yard, opened):

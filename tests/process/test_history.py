@@ -1,20 +1,16 @@
 """The history of the GPUs: over HTTP, on the command line, through restarts and with broken disks."""
 
-import contextlib
 import csv
 import io
 import json
 import re
-import resource
 import signal
 import sqlite3
 import time
 
-import pytest
 
 from program import wait_until
 
-HISTORY = "/api/gpu/devices/0/history?metric=power_draw"
 HOUR = 3_600_000
 
 
@@ -52,44 +48,6 @@ def test_each_reading_is_in_order_with_its_unit(daemon):
     for point in values(history):
         assert 0 < point["min"] == point["mean"] == point["max"] < 1000
     assert history["summary"]["readings"] == len(values(history))
-
-
-def test_csv_is_the_same_history(shared):
-    yard = shared("--simulate", "2")
-    wait_for_readings(yard, 3)
-    answer = yard.get(HISTORY, headers={"Accept": "text/csv"})
-    assert answer.headers["content-type"].startswith("text/csv")
-    rows = list(csv.DictReader(io.StringIO(answer.text)))
-    assert len(rows) >= 3 and {row["metric"] for row in rows} == {"power_draw_w"}
-    assert yard.get(HISTORY + "&format=csv").text.startswith("index,uuid,")
-
-
-@pytest.mark.parametrize("query, says", [
-    ("metric=powr_draw", '"power_draw"'), ("metric=temperature_", "temperature_memory_celsius"),
-    ("metric=power&since=30d&step=1s", "expected 130s or more"),
-    ("metric=power&since=tomorrow", "2026-01-31T12:00:00Z"), ("metric=serial", "no history"),
-    ("metric=power&points=0", "1 to 20000"), ("", "metric is missing"),
-])
-def test_invalid_history_query_is_400_with_hint(shared, query, says):
-    answer = shared("--simulate", "2").get(f"/api/gpu/devices/0/history?{query}")
-    assert answer.status == 400 and says in answer.json()["error"]["message"], answer.text
-
-
-def test_lost_gpu_leaves_gap_in_history(daemon, world):
-    world.start("--gpus", "2")
-    yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
-    wait_for_readings(yard, 3)
-    world.must("inject", "--gpu", "0", "--lost")
-    before = len(values(readings(yard)))
-    yard.wait_for_readings(3)
-    assert len(values(readings(yard))) <= before + 1, "an old value is no new point"
-    world.must("inject", "--gpu", "0", "--clear")
-    history = wait_for_readings(yard, before + 3)
-    gaps = [i for i, point in enumerate(history["points"]) if point["mean"] is None]
-    assert gaps, history["points"]
-    for gap in gaps:
-        assert {"min": None, "mean": None, "max": None}.items() <= history["points"][gap].items()
-        assert history["points"][gap - 1]["mean"] and history["points"][gap + 1]["mean"]
 
 
 def test_restart_keeps_minutes_and_notes_finer_ring_start(daemon):
@@ -133,38 +91,6 @@ def test_damaged_file_is_moved_aside_and_reported_once(daemon, tmp_path):
     assert yard.stop() == 0
     runs = sqlite3.connect(place / "state/history.db").execute("SELECT count(*) FROM runs")
     assert runs.fetchone() == (1,)
-
-
-def test_unwritable_database_is_logged_once_while_memory_serves(daemon, tmp_path):
-    place = tmp_path / "closed"
-    (place / "state/history.db").mkdir(parents=True)  # stands in the way, for root too
-    yard = daemon("--simulate", "1", directory=place)
-    wait_for_readings(yard, 2)
-    for _ in range(3):
-        history = readings(yard, since="2h")
-        assert values(history) and history["notes"], history
-    assert yard.log().count("retrying the disk") == 1
-    assert yard.stop() == 0
-
-
-def stored_blocks(yard):
-    with contextlib.closing(sqlite3.connect(f"{yard.state}/history.db")) as db:
-        return db.execute("SELECT count(*) FROM minutes").fetchone()[0]
-
-
-def test_full_disk_is_logged_once_and_recovers(daemon):
-    yard = daemon("--simulate", "2")
-    wait_for_readings(yard, 2)
-    before = resource.prlimit(yard.process.pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(yard.process.pid, resource.RLIMIT_FSIZE, (4096, before[1]))
-    assert values(readings(yard, since="2h"))
-    assert yard.stop() == 0, "the last put fails for each of the two GPUs"
-    assert yard.log().count("retrying the disk") == 1, yard.log()
-    assert stored_blocks(yard) == 0
-    yard = daemon("--simulate", "2", directory=yard.directory)
-    wait_for_readings(yard, 2)
-    assert yard.stop() == 0
-    assert stored_blocks(yard) > 100, "with room it is written again"
 
 
 def varint(number):
@@ -230,15 +156,3 @@ def test_the_command_line_shows_draws_and_exports(shared, run):
         "temperature_core_celsius", "utilization_gpu_percent"]
     rows = list(csv.DictReader(io.StringIO(run("history", "0,1", "--csv", **where).stdout)))
     assert {row["index"] for row in rows} == {"0", "1"}
-
-
-def test_history_command_errors_have_exit_codes(shared, run):
-    yard = shared("--simulate", "2")
-    where = {"GPUYARD_SOCKET": yard.socket}
-    ambiguous = run("history", "--metric", "temperature_", **where)
-    assert ambiguous.returncode == 2 and "temperature_memory_celsius" in ambiguous.stderr
-    assert run("history", "7", **where).returncode == 6
-    assert run("history", "--since", "nonsense", **where).returncode == 2
-    alone = run("history")
-    assert alone.returncode == 5 and alone.stdout == ""
-    assert "daemon" in alone.stderr and "gpuyard serve" in alone.stderr

@@ -6,14 +6,12 @@ import glob
 import json
 import os
 import resource
-import signal
 import sqlite3
 import subprocess
 import time
 
 import pytest
 
-from alerts_yard import brake
 from control_client import Caller
 from own_disk import fill
 from program import wait_until
@@ -236,43 +234,3 @@ def test_an_unreadable_lease_frees_no_gpu(yard, run):
     assert place_of(last)[1] == gpus
     fences = [lease["fence"] for lease in (first, second, *others, last)]
     assert fences == sorted(set(fences)) and fence == fences[0]
-
-
-def test_a_lease_with_unreadable_gpus_withholds_all_gpus(yard):
-    first = yard.granted()
-    spoil(yard, "UPDATE leases SET gpus = '[\"GPU-' WHERE state = 'held'")
-    wait_until(lambda: len(withheld(yard)) == 4, "all GPUs to be cordoned")
-    assert yard.claim(wait_s=0).json()["lease"]["state"] == "ended"
-    yard.restart()
-    yard.open()
-    wait_until(lambda: len(withheld(yard)) == 4, "all GPUs to be cordoned")
-    assert yard.caller.ask("DELETE", "/api/gpu/manage/all/cordon").status == 200
-    assert yard.granted()["fence"] > first["fence"]
-
-
-def test_an_unreadable_alert_frees_no_quarantined_gpu(alerts_yard):
-    yard = alerts_yard(brake("brake", "quarantine = true"), gpus=2)
-    wait_until(lambda: yard.get("load")["capacity"] == 2, "GPUs to lease")
-    sick = yard.fire(1, "brake")["gpu"]["uuid"]
-    yard.end(signal.SIGTERM)
-    yard.release(1)  # from now on only the row says that the GPU is unhealthy
-    with sqlite3.connect(yard.daemon.state + "/state.db") as database:
-        changed = database.execute("UPDATE alerts SET state = 'firinh' WHERE state = 'firing'")
-        assert changed.rowcount == 1
-    database.close()
-    for _ in range(2):  # also after a restart
-        yard.start()
-        free = wait_until(lambda: json.loads(yard.go("free", "--json").stdout or "{}").get("gpus"), "the other GPU")
-        assert [gpu["index"] for gpu in free] == [0], free
-        assert "an alert of this GPU could not be read" in withheld(yard)[sick]
-        yard.end(signal.SIGTERM)
-    yard.start()
-    wait_until(lambda: sick in withheld(yard), "the cordon")
-    yard.must("uncordon", "1")
-    wait_until(lambda: yard.go("free", "--gpus", "2").returncode == 0, "the GPU to be leased again")
-
-
-def test_an_unreadable_counter_gives_no_fence_twice(yard):
-    first = yard.granted()
-    spoil(yard, "UPDATE lease_counters SET name = 'last_fenge' WHERE name = 'last_fence'")
-    assert yard.granted()["fence"] > first["fence"] + 1_000_000_000

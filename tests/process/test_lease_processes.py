@@ -87,17 +87,6 @@ def test_holders_child_is_member_and_others_are_unleased(world, yard, processes)
     caller.close()
 
 
-def test_environment_names_lease_of_orphaned_process(world, yard, processes):
-    caller, lease = claim(yard)
-    gpu, = [one["index"] for one in lease["gpus"]]
-    marked = processes(orphan=True, GPUYARD_LEASE=lease["id"])
-    stray = processes(orphan=True, GPUYARD_LEASE="somebody-elses")
-    attach(world, marked, gpu)
-    attach(world, stray, gpu)
-    wait_until(lambda: squatters(yard) == {stray: gpu}, "the stray process alone to be a squatter")
-    caller.close()
-
-
 def test_lease_drains_until_last_process_ends(world, yard, processes):
     caller, lease = claim(yard)
     gpu, = [one["index"] for one in lease["gpus"]]

@@ -331,14 +331,6 @@ def test_command_name_is_cut_between_characters(launch, leasing, tmp_path, name,
     assert leasing.next_claim()["note"] == note
 
 
-def test_missing_daemon_exits_5_with_serve_hint(run):
-    for words in (("run", "--", "true"), ("leases",), ("queue",), ("usage",), ("lease", "show", "x"),
-                  ("cordon", "0", "--reason", "x"), ("lease", "take", "--for", "1h")):
-        done = run(*words)
-        assert done.returncode == 5 and done.stdout == "", words
-        assert "gpuyard serve" in done.stderr, words
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_while_waiting_cancels_claim(launch, leasing, number):
     one = launch("--", "echo", "ran")

@@ -1,7 +1,5 @@
 """Usage under leases as a daemon counts it, compared with the simulated world's count."""
 
-import csv
-import io
 import signal
 
 import pytest
@@ -134,26 +132,6 @@ def test_leased_and_unleased_energy_add_up_to_counter(daemon, still):
         used["first"] + used["second"], abs=EXACT)
 
 
-def test_usage_is_csv_by_parameter_or_accept_header(daemon, still):
-    yard = serving(daemon, still)
-    claim(yard, "first")
-    used = move(yard, still, "5s")
-    for answer in (yard.get(f"{USAGE}?format=csv"), yard.get(USAGE, headers={"Accept": "text/csv"})):
-        assert answer.status == 200 and answer.headers["content-type"].startswith("text/csv")
-        root, none = csv.DictReader(io.StringIO(answer.text))
-        assert (root["key"], root["uid"], root["leases"]) == ("root", "0", "1")
-        assert abs(float(root["energy_kwh"]) * JOULES - used) < EXACT
-        assert none["key"] == "" and none["leases"] == "0"
-
-
-def test_invalid_usage_query_is_refused(daemon, still):
-    yard = serving(daemon, still)
-    for wrong in ("by=colour", "since_s=-1", "since_s=34560001", "format=xml", "until=1"):
-        answer = yard.get(f"{USAGE}?{wrong}")
-        assert answer.status == 400, wrong
-        assert wrong.split("=", maxsplit=1)[0] in answer.json()["error"]["message"]
-
-
 def test_usage_survives_restart_without_energy_of_outage(daemon, still, tmp_path):
     place = tmp_path / "yard"
     yard = serving(daemon, still, directory=place)
@@ -178,33 +156,3 @@ def test_usage_survives_restart_without_energy_of_outage(daemon, still, tmp_path
     yard = serving(daemon, still, directory=place)
     assert abs(joules_of(yard, "long") - first - then) < EXACT
     assert abs(lease(yard, "long")["use"]["energy_mj"] / 1000 - first - then) < EXACT
-
-
-def test_running_lease_reports_energy_and_utilization(daemon, world):
-    world.start("--gpus", "1", "--model", "a100", "--load", "steady:1:1G")
-    yard = serving(daemon, world)
-    wait_until(lambda: world.gpu(0)["power_w"] > 390, "full power")
-    claim(yard, "job")
-    before = world.gpu(0)["energy_joules"]
-    wait_until(lambda: world.gpu(0)["energy_joules"] > before + 1400, "three and a half seconds")
-    used = world.gpu(0)["energy_joules"] - before
-    running = lease(yard, "job")["use"]
-    assert running["idle_s"] == 0 and running["mean_utilization_percent"] > 90
-    release(yard, "job")
-    counts(yard)
-    use = lease(yard, "job")["use"]
-    # The world and the daemon were asked one after the other, at 400 W.
-    assert used - 200 < use["energy_mj"] / 1000 < used + 400
-    assert abs(use["energy_mj"] / 1000 / use["held_s"] - 400) < 20
-    assert use["energy_estimated"] is False and use["energy_unknown_s"] < 0.1
-    assert abs(joules_of(yard, "job") - use["energy_mj"] / 1000) < EXACT
-
-
-def test_short_lease_reports_usage(daemon, world):
-    world.start("--gpus", "1", "--load", "idle")
-    yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
-    claim(yard, "hasty")
-    release(yard, "hasty")
-    # Until the rows of earlier leases are read, the use of this one is unknown.
-    wait_until(lambda: lease(yard, "hasty")["use"], "the use of the lease")
-    assert lease(yard, "hasty")["use"]["held_s"] > 0

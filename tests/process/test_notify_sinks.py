@@ -4,14 +4,11 @@ import hashlib
 import hmac
 import json
 import os
-import shutil
 import subprocess
 import threading
 import time
 
-import pytest
 
-from alertmanager import Alertmanager
 from program import clean_environment, wait_until
 from receiver import Receiver, make_certificate, secret_file
 
@@ -175,22 +172,6 @@ def test_a_sink_that_hangs_holds_up_no_other(tmp_path, opened):
     assert "no response" in driver.figures()["hangs"]["last_error"]
 
 
-def test_retry_after_of_receiver_is_respected(tmp_path, opened):
-    receiver = opened(Receiver([(429, {"Retry-After": "2"})]))
-    driver = opened(Driver(tmp_path, f'[sink.a]\nkind = "webhook"\nurl = "{receiver.url()}"\n'))
-    driver.tell(notice("n-1"))
-    driver.hear("delivered a n-1")
-    assert receiver.told[1].when - receiver.told[0].when >= 2
-
-
-def test_end_of_alert_is_sent_after_its_beginning(tmp_path, opened):
-    receiver = opened(Receiver([500, 500]))
-    driver = opened(Driver(tmp_path, f'[sink.a]\nkind = "webhook"\nurl = "{receiver.url()}"\n'))
-    driver.tell(notice("on"), resolved("off"))
-    driver.hear("delivered a off")
-    assert [t.headers["x-gpuyard-delivery"] for t in receiver.told] == ["on", "on", "on", "off"]
-
-
 def test_secret_repeated_by_receiver_is_not_shown(tmp_path, opened):
     receiver = opened(Receiver([500, 404, 404]))
     key = secret_file(tmp_path, "key", "s3cret-of-signature")
@@ -217,51 +198,3 @@ def test_a_command_is_run(tmp_path, opened):
     driver.tell(notice("n-1"), resolved("n-2"))
     driver.hear("delivered c n-1", "delivered c n-2")
     assert (tmp_path / "told").read_text() == "a b firing 3\na b resolved 3\n"
-
-
-@pytest.mark.skipif(not shutil.which("prometheus-alertmanager"), reason="no Alertmanager")
-def test_alertmanager_groups_updates_and_resolves_alerts(tmp_path, opened, record_property):
-    record_property("contract", "C17")
-    desk = opened(Receiver())
-    real = opened(Alertmanager(tmp_path, desk))
-    driver = opened(Driver(tmp_path, '[sink.am]\nkind = "alertmanager"\nresend_s = 5\n'
-                           f'url = "http://127.0.0.1:{real.port}"\n'))
-    firing = [notice("n-1", 1), notice("n-2", 2)]
-    driver.tell(*firing, "firing " + json.dumps(firing))
-    driver.hear("delivered am n-1", "delivered am n-2")
-    alerts = wait_until(lambda: len(real.by_gpu()) == 2 and real.by_gpu(), "two alerts")
-    one = alerts["GPU-1"]
-    assert one["labels"] == {"alertname": "hot", "uuid": "GPU-1", "instance": "node7",
-                             "job": "gpuyard", "severity": "critical"}
-    assert one["annotations"]["gpu"] == "1"
-    assert one["annotations"]["summary"] == "GPU 1 is at 91 °C"
-    assert one["annotations"]["description"] == "Check its fans."
-    assert one["startsAt"] == firing[0]["started_at"]
-    # One group, passed on in one message.
-    passed = wait_until(lambda: [t.json() for t in desk.told
-                                 if len(t.json()["alerts"]) == 2], "both in one message")[0]
-    assert passed["status"] == "firing"
-    # The same alert is sent again: hotter, of another index, and it does not end.
-    firing[0]["message"] = "GPU 1 is at 95 °C"
-    firing[0]["gpu"]["index"] = 7
-    driver.tell("firing " + json.dumps(firing))
-    wait_until(lambda: real.by_gpu()["GPU-1"]["annotations"]["summary"] == "GPU 1 is at 95 °C",
-               "the repetition")
-    assert len(real.active()) == 2
-    again = real.by_gpu()["GPU-1"]
-    assert again["annotations"]["gpu"] == "7" and again["endsAt"] > one["endsAt"]
-    # A lower severity, which is a label: it is still one alert.
-    milder = notice("n-4", 1, severity=70, level="error")
-    firing[0] = milder
-    driver.tell(milder, "firing " + json.dumps(firing))
-    driver.hear("delivered am n-4")
-    wait_until(lambda: sorted(a["labels"]["severity"] for a in real.active()) == [
-        "critical", "error"], "the other level, and no third alert")
-    # One is over, and even less bad when it ends.
-    driver.tell(resolved("n-3", 1) | {"severity": 45, "level": "warning"}, "firing " + json.dumps(firing[1:]))
-    driver.hear("delivered am n-3")
-    wait_until(lambda: [a["labels"]["uuid"] for a in real.active()] == ["GPU-2"],
-               "the end of one")
-    wait_until(lambda: any(alert["status"] == "resolved" and alert["labels"]["uuid"] == "GPU-1"
-                           for told in desk.told for alert in told.json()["alerts"]),
-               "the end of one, passed on")

@@ -20,30 +20,6 @@ def samples(text, name):
     return re.findall(rf"^{name}(\{{.*\}}) (\S+)$", text, re.M)
 
 
-def test_the_four_agreed_families_carry_the_device_alone(daemon, record_property):
-    record_property("contract", "C14")
-    for prefix in ("gpuyard", "acme"):
-        text = daemon("--simulate", "2", "--metrics-prefix", prefix).get("/metrics").text
-        for family in CONTRACT:
-            found = samples(text, f"{prefix}_{family}")
-            assert [labels for labels, _ in found] == ['{device="0"}', '{device="1"}'], family
-        assert 'uuid="GPU-' in samples(text, f"{prefix}_gpu_info")[0][0]
-
-
-def test_the_metrics_agree_with_the_snapshot(shared):
-    yard = shared("--simulate", "4")
-
-    def same_generation():
-        before = yard.get("/api/gpu/snapshot").json()
-        text = yard.get("/metrics").text
-        return before == yard.get("/api/gpu/snapshot").json() and (before, text)
-    snapshot, text = wait_until(same_generation, "two answers from one snapshot")
-    readings = snapshot["devices"][0]["readings"]
-    assert float(samples(text, "gpuyard_gpu_power_watts")[0][1]) == readings["power_draw_w"]
-    assert float(samples(text, "gpuyard_gpu_energy_joules_total")[0][1]) == readings["energy_total_j"]
-    assert float(samples(text, "gpuyard_gpu_sm_clock_hertz")[0][1]) == readings["clock_sm_mhz"] * 1e6
-
-
 def shape(text, device):
     """The lines of one GPU; what moves by itself is a `*`, and which GPU it is, a 0."""
     moving = re.compile(r"_(power|power_average|power_instant)_watts|_energy_|_utilization_"
@@ -69,18 +45,6 @@ def test_series_of_each_model_match_committed_series(shared):
         if os.environ.get("GPUYARD_WRITE_GOLDEN"):
             golden.write_text(found)
         assert found == golden.read_text(), model
-
-
-def test_ten_thousand_processes_cost_no_series(daemon):
-    yard = daemon("--simulate", "1")
-    wait_until(lambda: "gpm_tensor" in yard.get("/metrics").text, "two rounds of the slow tier")
-    before = len(shape(yard.get("/metrics").text, 0))
-    yard.sim("attach", "--synthetic", "10000", "--gpu", "0", "--vram", "1M")
-    wait_until(lambda: 'gpuyard_gpu_processes_compute{device="0"} 10000' in
-               yard.get("/metrics").text, "the processes to be counted")
-    assert len(shape(yard.get("/metrics").text, 0)) == before
-    listed = yard.get("/api/gpu/devices/0").json()["processes"]
-    assert len(listed) == 1024  # the rest is counted
 
 
 def test_promtool_accepts_metrics_of_all_models(shared):
@@ -133,15 +97,6 @@ def test_alert_series_have_labels_but_no_message(daemon, prometheus):
                 for family in text_string_to_metric_families(in_openmetrics(yard).text)}
     assert families["gpuyard_alert_tick_seconds"].type == "histogram"
     assert len(families["gpuyard_alerts"].samples) == 12
-
-
-def test_both_formats_have_the_same_series(shared):
-    yard = shared("--simulate", "4")
-
-    def names(text):
-        return [line.rsplit(" ", 1)[0] for line in text.splitlines() if not line.startswith("#")]
-    wait_until(lambda: "gpm_tensor" in yard.get("/metrics").text, "two rounds of the slow tier")
-    assert names(in_openmetrics(yard).text) == names(yard.get("/metrics").text)
 
 
 def test_real_prometheus_scrapes_the_daemon(shared, prometheus, record_property):

@@ -51,26 +51,6 @@ def test_dcgm_panels_have_one_series_per_gpu(shared, prometheus):
         assert set(found[0]["metric"]) - {"__name__", "job", "instance"} == LABELS, field
 
 
-def test_readings_agree_in_both_dialects(shared, prometheus):
-    prometheus.start(shared("--simulate", "2", "--metrics-dialect", "both").port)
-    ours_in_theirs = {
-        "gpu_sm_clock_hertz / 1e6": "DEV_SM_CLOCK",
-        "gpu_temperature_celsius": "DEV_GPU_TEMP",
-        "gpu_power_watts": "DEV_POWER_USAGE",
-        "gpu_energy_joules_total * 1e3": "DEV_TOTAL_ENERGY_CONSUMPTION",
-        "gpu_utilization_percent": "DEV_GPU_UTIL",
-        "gpu_memory_free_bytes / 2 ^ 20": "DEV_FB_FREE",
-        "gpu_gpm_tensor_percent / 100": "PROF_PIPE_TENSOR_ACTIVE",
-    }
-    wait_for_all_readings_of(prometheus, 2)
-    for ours, theirs in ours_in_theirs.items():
-        # One scrape has both: what is left over after the other is taken away is rounding.
-        gap = (f"abs(label_replace(gpuyard_{ours}, \"gpu\", \"$1\", \"device\", \"(.*)\") "
-               f"- on(gpu) group_right DCGM_FI_{theirs})")
-        found = prometheus.query(gap)
-        assert len(found) == 2 and all(float(one["value"][1]) < 1e-3 for one in found), (ours, found)
-
-
 def test_labels_match_dcgm_exporter(shared):
     yard = shared("--simulate", "4", "--metrics-dialect", "dcgm-4.8")
     text = yard.get("/metrics").text
