@@ -88,21 +88,6 @@ def test_lost_gpu_of_a_device_plugin_taints_the_node(cluster, node):
     assert node.node()["spec"]["taints"] == [FOREIGN]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("offer", ["plugin"])
-def test_bad_gpu_that_is_not_lost_taints_no_node_by_default(node):
-    node.start()
-    node.inject_xid(0)
-    node.wait_for_condition("False", "XidFatal")
-    time.sleep(2)
-    assert node.taints() == {}
-    node.kill()
-    node.start("--taint-node", "any")
-    node.wait_for_taint("xid-fatal")
-    node.acknowledge_all()
-    node.wait_for_taint(None)
-
-
 def test_cordoned_gpu_gets_no_pod_and_stays_healthy(node):
     node.start("--effect", "NoExecute")
     node.wait_for_condition("True")
@@ -153,27 +138,6 @@ def test_agent_without_events_writes_none(cluster, node):
     assert cluster.events_of_node(node.name) == []
 
 
-@pytest.mark.slow
-def test_account_that_may_write_no_events_still_sets_everything_else(cluster, node):
-    binding = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings"
-    there = cluster.api.get(f"{binding}/gpuyard-agent")
-    cluster.api.delete(f"{binding}/gpuyard-agent")
-    try:
-        node.start()
-        node.wait_for_condition("True")
-        node.inject_xid(0)
-        node.wait_for_rules({"gpu-0": "xid-fatal"})
-        wait_until(lambda: "an event was not written" in node.log(), "the refusal in the log")
-        node.acknowledge_all()
-        node.wait_for_rules({})
-        node.wait_for_condition("True")
-        assert node.log().count("an event was not written") == 1, node.log()
-    finally:
-        cluster.api.create(binding, {key: there[key] for key in ("roleRef", "subjects")} | {
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "gpuyard-agent"}})
-    assert cluster.events_of_node(node.name) == []
-
-
 def test_hung_agent_exits_to_be_restarted(node):
     node.start()
     node.wait_for_condition("True")
@@ -203,50 +167,6 @@ def test_writes_are_few(cluster, node):
     wait_until(lambda: len(writes()) == 7, lambda: f"7 writes: {writes()}")
     time.sleep(2)
     assert len(writes()) == 7 and {one.status for one in writes()} <= {200, 201}, writes()
-
-
-@pytest.mark.slow
-def test_hanging_and_killed_api_server_delays_but_loses_nothing(cluster, node):
-    node.start()
-    node.wait_for_condition("True")
-    with cluster.api_server.hanging():
-        node.lose(0)
-        wait_until(lambda: node.yard.go("check").returncode == 2, "the daemon to find it, whatever the cluster does")
-    node.wait_for_rules({"gpu-0": "gpu-lost"})
-    with cluster.api_server.killed():
-        node.reset(0)
-        wait_until(lambda: "next attempt" in node.log(), "the agent to find no server")
-    node.wait_for_rules({})
-    node.wait_for_condition("True")
-    wait_until(lambda: "the cluster is up to date again" in node.log(), "the agent to log that its writes succeed again")
-
-
-@pytest.mark.slow
-def test_silent_daemon_makes_the_condition_unknown_and_clears_nothing(node):
-    node.start()
-    node.lose(0)
-    node.wait_for_rules({"gpu-0": "gpu-lost"})
-    node.yard.daemon.kill()
-    time.sleep(20)
-    assert node.condition()[0] == "False"
-    node.wait_for_condition("Unknown", "DaemonSilent")
-    assert node.rules() == {"gpu-0": "gpu-lost"}
-
-
-@pytest.mark.slow
-def test_next_agent_corrects_what_changed_meanwhile(node):
-    node.start()
-    node.lose(0)
-    node.wait_for_rules({"gpu-0": "gpu-lost"})
-    node.kill()
-    node.reset(0)
-    node.lose(1)
-    wait_until(lambda: '"bad"' in node.yard.daemon.get("/api/gpu/verdict").text
-               and [one["verdict"] for one in node.yard.daemon.get("/api/gpu/verdict").json()["gpus"]]
-               == ["good", "bad"], "the verdicts to change")
-    assert node.rules() == {"gpu-0": "gpu-lost"}
-    node.start()
-    node.wait_for_rules({"gpu-1": "gpu-lost"})
 
 
 def test_deleted_rule_is_respected_until_the_alert_changes(cluster, node):
@@ -279,17 +199,6 @@ def test_node_made_anew_gets_its_rules_anew(cluster, node):
     node.start()
     node.wait_for_rules({"gpu-0": "gpu-lost"})
     node.wait_for_condition("False")
-
-
-@pytest.mark.slow
-def test_replaced_board_is_not_tainted_by_its_slot(cluster, node):
-    node.start()
-    node.lose(0)
-    node.wait_for_rules({"gpu-0": "gpu-lost"})
-    cluster.put_devices(node.name, [node.uuids[1], node.uuids[0]])
-    node.kill()
-    node.start()
-    node.wait_for_rules({"gpu-1": "gpu-lost"})
 
 
 def test_status_shows_what_agents_have_set(cluster, node, tmp_path):

@@ -3,15 +3,12 @@
 import json
 import os
 import re
-import signal
-import subprocess
 import time
 
 import pytest
 
-from program import PROGRAM, wait_until
+from program import wait_until
 
-SIMULATED = os.path.abspath(os.environ.get("GPUYARD_SIM_LIB", "build/release/sim/libnvidia-ml.so.1"))
 WARM_UP = 45  # an Xid that no test checks
 
 
@@ -87,14 +84,6 @@ def test_memory_errors_are_events_too(daemon):
     yard.wait_for_log("GPU 0: A memory error could not be corrected.")
 
 
-def test_lost_gpu_logs_event_while_others_continue(daemon):
-    yard = listening(daemon("--simulate", "2"))
-    yard.sim("inject", "--gpu", "1", "--lost")
-    yard.wait_for_log("GPU 1: The GPU is not available. (GPU is lost)")
-    until_told(yard, 0, 13, "an event of the other GPU")
-    assert yard.log().count("GPU is lost)") == 1
-
-
 def test_xid_from_driver_and_kernel_counts_once(daemon, run, tmp_path):
     yard, write = kernel_log(tmp_path, daemon)
     listening(yard)
@@ -135,57 +124,3 @@ def test_unreadable_kernel_log_is_reported_once(daemon, tmp_path):
     config.write_text('[events]\nkernel_log = "/nowhere/kmsg"\n')
     yard = listening(daemon("--simulate", "1", "--config", str(config)))
     assert yard.log().count("no Xids from the kernel log") == 1
-
-
-def test_counts_survive_driver_host_restart(daemon):
-    yard = listening(daemon("--simulate", "1"))
-    yard.sim("inject", "--gpu", "0", "--xid", "13")
-    wait_until(lambda: count(yard, 0, 13) == 1, "the Xid")
-    old = yard.driver_host()
-    os.kill(old, signal.SIGKILL)
-    wait_until(lambda: yard.driver_host() not in (None, old), "another driver-host")
-    until_told(yard, 0, WARM_UP, "events of the new driver-host")
-    assert count(yard, 0, 13) == 1
-
-
-def test_contained_error_degrades_until_its_process_ends(daemon, record_property):
-    record_property("contract", "A10")
-    yard = listening(daemon("--simulate", "1"))
-    worker = subprocess.Popen(
-        [PROGRAM, "sim", "run", "--world", yard.state + "/world", "--gpu", "0", "--", "sleep", "60"],
-        env=yard.environment)
-    try:
-        def gpu():
-            return yard.get("/api/gpu/devices/0").json()
-        wait_until(lambda: any(one["pid"] == worker.pid for one in gpu()["processes"] or []),
-                   "the process to be listed")
-        assert gpu()["health"] == "healthy"
-        yard.sim("inject", "--gpu", "0", "--xid", "94")
-        wait_until(lambda: gpu()["health"] == "degraded", "the verdict")
-        assert any("contained ECC error" in reason for reason in gpu()["health_reasons"])
-    finally:
-        worker.kill()
-        worker.wait()
-    wait_until(lambda: gpu()["health"] == "healthy", "the process to be missed")
-
-
-def test_gpu_missing_after_driver_reload_is_unhealthy(daemon, world, record_property):
-    record_property("contract", "A10")
-    world.start("--model", "h100:2")
-    yard = daemon("--nvml", SIMULATED, GPUYARD_SIM_WORLD=str(world.directory))
-    gone = yard.get("/api/gpu/devices/1").json()["uuid"]
-
-    def listed():
-        return yard.get(f"/api/gpu/devices/{gone}").json()
-    world.must("stop")
-    world.start("--model", "h100:1")
-    wait_until(lambda: (listed().get("why") or "").startswith("not present since "),
-               "the new driver session")
-    assert (listed()["condition"], listed()["health"]) == ("unavailable", "unhealthy")
-    assert yard.get("/ready").json()["gpus"] == 1
-    assert f'\ngpuyard_gpu_health{{device="{listed()["index"]}"}} 2\n' in yard.get("/metrics").text
-    world.must("stop")
-    world.start("--model", "h100:2")
-    wait_until(lambda: listed().get("condition") == "responsive", "the GPU to be back")
-    wait_until(lambda: listed().get("health") == "healthy", "its verdict")
-    assert len(yard.get("/api/gpu/snapshot").json()["devices"]) == 2

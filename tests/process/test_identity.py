@@ -159,13 +159,12 @@ def test_stranger_with_mark_of_lease_is_unleased(world, yard, lease, groups, sta
 
 
 # `gpuyard run -- docker run -e GPUYARD_LEASE`, `docker run -d` and a pod: groups that root created.
-@pytest.mark.parametrize("uid", [0, LESSEE, THIRD])
 @pytest.mark.parametrize("above", [(), ("kubepods-burstable-pod{pod}.slice",)])
-def test_container_created_by_root_accepts_any_user(world, yard, lease, groups, start, uid, above):
+def test_container_created_by_root_accepts_any_user(world, yard, lease, groups, start, above):
     pod = secrets.token_hex(16)
     group = groups.make(*(name.format(pod=pod) for name in above), container_name())
-    first = start(group, uid, lease["id"], leads=True)
-    worker = start(group, uid)  # a member because of the first
+    first = start(group, THIRD, lease["id"], leads=True)
+    worker = start(group, THIRD)  # a member because of the first
     stray = start(None, STRANGER)
     for pid in (first, worker, stray):
         attach(world, lease, pid)

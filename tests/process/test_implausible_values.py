@@ -80,26 +80,6 @@ def test_implausible_power_is_missing_and_not_booked(daemon, odd, world):
     assert energy(yard)["joules"] <= world.gpu(0)["energy_joules"]
 
 
-@pytest.mark.parametrize("beside, words", [(0x0, "other"), (0x40, "hw thermal, other")])
-def test_unnamed_reason_does_not_hide_named_reasons(run, odd, world, beside, words):
-    world.start("--gpus", "1", "--load", "steady:0.9")
-    odd.answer("nvmlDeviceGetCurrentClocksEventReasons", 0x8000000000000000 | beside)
-    assert words in devices(run, odd).splitlines()[1]
-    gpu = json.loads(devices(run, odd, "--json"))["devices"][0]
-    assert gpu["readings"]["throttle_reasons"] == words.replace("hw thermal", "hw_thermal").split(", ")
-    assert "throttle_reasons" not in gpu["missing"]
-
-
-def test_heat_beside_an_unknown_reason_raises_its_alert(daemon, odd, world):
-    world.start("--gpus", "1", "--load", "steady:0.9")
-    odd.answer("nvmlDeviceGetCurrentClocksEventReasons", 0x8000000000000040)
-    yard = daemon("--nvml", odd.library, **odd.environment)
-    wait_until(lambda: "thermal-slowdown" in alerts(yard), "the alert")
-    text = yard.get("/metrics").text
-    assert 'gpuyard_gpu_throttle_reason_active{device="0",reason="hw_thermal"} 1' in text
-    assert 'gpuyard_gpu_throttle_reason_active{device="0",reason="other"} 1' in text
-
-
 def test_contradicting_sources_raise_alert_and_book_no_energy(run, daemon, odd, world):
     world.start("--gpus", "1", "--load", "steady:0.9")
     yard = daemon("--nvml", odd.library, **odd.environment)
@@ -116,22 +96,9 @@ def test_contradicting_sources_raise_alert_and_book_no_energy(run, daemon, odd, 
     assert "contradict" not in run("devices", "0", "--socket", yard.socket).stdout
 
 
-def test_bursts_of_a_simulated_gpu_are_no_contradiction(daemon, world):
-    """Models whose power is an average, and such whose power is that of one moment."""
-    world.start("--model", "h100,a100,t4,rtx4090", "--load", "bursty:1")
-    world.load(1, "starved:1")
-    yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
-    last = yard.get("/api/gpu/snapshot").json()["generation"] + 25
-    wait_until(lambda: yard.get("/api/gpu/snapshot").json()["generation"] >= last, "25 seconds", 1)
-    assert "readings-contradict" not in alerts(yard)
-    reasons = [reason for gpu in yard.get("/api/gpu/snapshot").json()["devices"]
-               for reason in gpu["health_reasons"]]
-    assert not [reason for reason in reasons if "contradict" in reason]
-
-
 def test_accelerated_world_raises_no_contradiction_alert(daemon, world):
     world.start("--gpus", "1", "--load", "steady:0.9", "--speed", "50")
     yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
-    last = yard.get("/api/gpu/snapshot").json()["generation"] + 20
-    wait_until(lambda: yard.get("/api/gpu/snapshot").json()["generation"] >= last, "20 seconds", 1)
+    last = yard.get("/api/gpu/snapshot").json()["generation"] + 15
+    wait_until(lambda: yard.get("/api/gpu/snapshot").json()["generation"] >= last, "longer than a contradiction takes", 1)
     assert "readings-contradict" not in alerts(yard)

@@ -111,15 +111,6 @@ def test_processes_of_one_user(world, yard, sleepers, run):
     assert others.returncode == 0 and json.loads(others.stdout)["processes"] == []
 
 
-def test_a_process_that_ends_is_forgotten(world, yard, sleepers):
-    process = sleepers()
-    attach(world, process.pid)
-    known(yard, process.pid)
-    process.kill()
-    process.wait()
-    wait_until(lambda: processes(yard) == [], "the process to leave the list")
-
-
 ASK = """
 import http.client, socket, sys
 connection = http.client.HTTPConnection("localhost")
@@ -243,15 +234,3 @@ def test_process_list_is_capped_and_daemon_stays_responsive(world, elsewhere):
                "them to be looked up")
     assert len(processes(yard, 0)) == 1024
     assert yard.get("/health").status == 200
-
-
-def test_reused_pid_gets_new_metadata(world, elsewhere):
-    yard, proc = elsewhere
-    pid, = synthetic(world, 1)
-    put_process(proc, pid, comm="first", uid=1)
-    assert known(yard, pid, gpu=0)["command"] == "first"
-    put_process(proc, pid, comm="second", uid=2)
-    stat = proc / str(pid) / "stat"
-    stat.write_text(stat.read_text().replace(" 700 ", " 900 "))
-    wait_until(lambda: known(yard, pid, gpu=0)["command"] == "second", "the new owner to be seen")
-    assert known(yard, pid, gpu=0)["uid"] == 2

@@ -38,22 +38,3 @@ def test_requested_recovery_is_reported_and_quarantines(run, world, daemon):
     wait_until(lambda: alerts(yard)[1]["message"].endswith("requests a reset of the GPU"), "the new request")
     world.reset(1)
     wait_until(lambda: not alerts(yard) and 1 not in withheld(yard), "the end of both")
-
-
-def test_older_driver_requests_no_recovery(world, daemon):
-    world.start("--gpus", "1")
-    world.inject(0, "--recovery-action", "reset")
-    assert world.gpu(0)["conditions"] == ["recovery_action reset"]
-    yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
-    wait_until(lambda: readings(yard, 0)["temperature_core_celsius"], "the readings")
-    assert readings(yard, 0)["recovery_action"] is None
-    device = yard.get("/api/gpu/snapshot").json()["devices"][0]
-    assert device["missing"]["recovery_action"]
-    assert "gpuyard_gpu_recovery_action" not in yard.get("/metrics").text
-    assert alerts(yard) == {}
-
-
-def test_unknown_recovery_action_is_refused(world):
-    world.start("--gpus", "1")
-    refused = world.sim("inject", "--gpu", "0", "--recovery-action", "hope")
-    assert refused.returncode == 2 and "drain_and_reset" in refused.stderr

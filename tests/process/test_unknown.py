@@ -5,15 +5,12 @@ import json
 import subprocess
 import time
 
-import pytest
 
-from half_library import WHOLE, without
+from half_library import without
 from lease_yard import USE
 from program import wait_until
 
 SICK_AFTER = 30  # seconds without a reading
-COMPUTE_LISTS = ["nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2",
-                 "nvmlDeviceGetComputeRunningProcesses"]
 # The newest names of NVML that a driver of the 470 series lacks.
 NEWER_THAN_470 = ["nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v3",
                   "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetCurrentClocksEventReasons"]
@@ -66,38 +63,6 @@ def test_unreadable_gpus_are_not_leased_and_not_ready(lease_yard):
     assert yard.daemon.get("/ready").status == 200 and yard.go("driver").returncode == 0
 
 
-def test_one_failed_reading_is_no_alarm(lease_yard):
-    yard = lease_yard(gpus=1)
-    before = event_kinds(yard)
-    yard.world.fail(0, "temperature", 999, "--times", "2")
-    yard.daemon.wait_for_readings(4)
-    assert runs(yard) == 0, "the GPU is leased after the failed readings"
-    assert 'gpu_query_errors_total{device="0"} 2' in yard.daemon.get("/metrics").text, "two readings failed"
-    assert yard.json("alerts", "alerts")["alerts"] == []
-    assert event_kinds(yard) == before
-    assert yard.daemon.get("/ready").status == 200
-
-
-@pytest.mark.parametrize("compute_list", ["missing", "denied"])
-def test_incomplete_process_list_counts_as_unknown(tmp_path, daemon, compute_list, world):
-    world.start("--gpus", "2", "--load", "idle",
-                *(word for name in COMPUTE_LISTS if compute_list == "missing" for word in ("--missing", name)))
-    library = without(COMPUTE_LISTS, tmp_path / "half.so") if compute_list == "missing" else WHOLE
-    yard = daemon("--nvml", library, GPUYARD_SIM_WORLD=str(world.directory)).ready()
-    if compute_list == "denied":
-        world.must("attach", "--synthetic", "1", "--gpu", "0", "--load", "1", "--vram", "1G")
-        wait_until(lambda: yard.get("/api/gpu/devices/0").json()["processes"], "the process to be listed")
-        world.fail(0, "processes", 4)
-
-    def unlisted():
-        gpu = yard.get("/api/gpu/devices/0").json()
-        return gpu["processes"] is None and gpu["missing"]["processes"]
-    why = wait_until(unlisted, lambda: f"no list: {yard.get('/api/gpu/devices/0').json()}")
-    assert why == ("Function Not Found" if compute_list == "missing" else "Insufficient Permissions")
-    queue = yard.get("/api/gpu/queue").json()
-    assert any(one["index"] == 0 for one in queue["withheld"]), queue
-
-
 def test_gpu_with_failed_process_list_is_not_granted(lease_yard):
     yard = lease_yard(gpus=1)
     with subprocess.Popen(["sh", "-c", USE + "exec sleep 600"],
@@ -130,71 +95,9 @@ def test_hidden_work_withholds_its_gpu(lease_yard):
     assert yard.go("uncordon", "1", "--force").returncode == 2, "without its reason"
     yard.must("uncordon", "1", "--force", "--reason", "its utilisation is stuck")
     assert runs(yard, "--among", "1") == 0
-    # The override ends with what it was for.
-    yard.world.load(1, "idle")
-    yard.daemon.wait_for_readings(14)
-    yard.world.load(1, "steady:1:7G")
-    wait_for_withholding(yard, 1, "in_use")
-    yard.world.load(1, "idle")
-    wait_until(lambda: runs(yard, "--among", "1") == 0, "the GPU to be idle again")
-
-
-def test_a_known_reason_cannot_be_overridden(lease_yard):
-    yard = lease_yard(gpus=1)
-    yard.world.lose(0)
-    wait_for_withholding(yard, 0, "lost")
-    refused = yard.go("uncordon", "0", "--force", "--reason", "try")
-    assert refused.returncode == 7 and "cannot be overridden" in refused.stderr
-
-
-def test_unknown_memory_never_meets_a_condition(lease_yard):
-    yard = lease_yard(gpus=1)
-    yard.world.fail(0, "memory_info", 3)
-    wait_until(lambda: yard.daemon.get("/api/gpu/devices/0").json()["readings"]["memory_free_bytes"] is None,
-               "the memory to be unsupported")
-    yard.daemon.wait_for_readings(3)
-    assert yard.go("free", "--min-free", "1G").returncode != 0
-    refused = yard.go("run", "--no-wait", "--min-free", "1G", "--", "true")
-    assert refused.returncode != 0, refused
-    assert yard.must("free") == "0\n"
-    assert runs(yard) == 0, "a claim without a condition"
 
 
 # Working parts stay usable: a claim without conditions gets a GPU there.
-
-def test_a_virtual_gpu_is_leased(lease_yard):
-    yard = lease_yard(gpus=1)
-    for call in ("temperature", "power_usage", "power_limits", "total_energy", "fan_speed", "ecc_errors",
-                 "throttle_reasons", "pcie_link"):
-        yard.world.fail(0, call, 3)
-    wait_until(lambda: yard.daemon.get("/api/gpu/devices/0").json()["readings"]["temperature_core_celsius"] is None,
-               "the temperature to be unsupported")
-    yard.daemon.wait_for_readings(8)
-    assert withheld(yard, 0) is None
-    assert runs(yard) == 0
-
-
-def test_board_in_mig_mode_withholds_only_itself(tmp_path, daemon, world):
-    source = tmp_path / "mig.c"
-    source.write_text("""
-        int nvmlDeviceGetIndex(void* device, unsigned* index);
-        int nvmlDeviceGetMigMode(void* device, unsigned* now, unsigned* later) {
-          unsigned index = 0;
-          nvmlDeviceGetIndex(device, &index);
-          *now = *later = index == 0;
-          return 0;
-        }
-        """, encoding="utf-8")
-    library = tmp_path / "mig.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-Wl,--no-as-needed", WHOLE,
-                    f"-Wl,-rpath,{WHOLE.rpartition('/')[0]}"], check=True, timeout=60)
-    world.start("--model", "h100:2", "--load", "idle")
-    one = daemon("--nvml", str(library), GPUYARD_SIM_WORLD=str(world.directory)).ready()
-
-    def reasons():
-        return {gpu["index"]: gpu["why"] for gpu in one.get("/api/gpu/queue").json()["withheld"]}
-    wait_until(lambda: reasons() == {0: "mig_enabled"}, lambda: f"only GPU 0 to be withheld: {reasons()}")
-
 
 def test_a_driver_of_the_470_series_is_leased(tmp_path, daemon, world):
     world.start("--gpus", "2", "--load", "idle")
@@ -202,17 +105,3 @@ def test_a_driver_of_the_470_series_is_leased(tmp_path, daemon, world):
     one = daemon("--nvml", library, GPUYARD_SIM_WORLD=str(world.directory)).ready()
     wait_until(lambda: [gpu["index"] for gpu in one.get("/api/gpu/free").json()["gpus"]] == [0, 1],
                lambda: f"both to be free: {one.get('/api/gpu/queue').json()['withheld']}")
-
-
-def test_a_gpu_that_draws_a_desktop_is_leased(lease_yard):
-    yard = lease_yard(gpus=1)
-    with subprocess.Popen(["sleep", "600"]) as desktop:
-        try:
-            yard.world.must("attach", "--pid", str(desktop.pid), "--gpu", "0", "--vram", "500M", "--load", "0.3",
-                            "--graphics")
-            wait_until(lambda: yard.daemon.get("/api/gpu/devices/0").json()["processes"], "the desktop to be listed")
-            yard.daemon.wait_for_readings(6)
-            assert withheld(yard, 0) is None
-            assert runs(yard) == 0
-        finally:
-            desktop.kill()
