@@ -126,15 +126,6 @@ TEST_F(ControlTest, PendingReplyAllowsRepeatedWaitsButOneResult) {
   EXPECT_EQ(std::ranges::count(log.lines(), kCallerGone), 0);
 }
 
-TEST_F(ControlTest, UnknownGpuIsRefusedBeforeQueueing) {
-  RecordProperty("contract", "B11");
-  const LocalControl control = open();
-  const Error why{Errc::not_found, "GPU index 4 is out of range"};
-  EXPECT_EQ(control.send_command_nonblocking(4, limit(250), {}).error(), why);
-  EXPECT_EQ(control.send_command_blocking(4, limit(250), kTestTimeout, {}).error(), why);
-  EXPECT_EQ(control.send_command(4, limit(250), {}).error(), why);
-}
-
 TEST_F(ControlTest, AGpuThatWasNotOpenedSaysWhy) {
   fleet_.remove_gpu(3);
   const LocalControl control = open();

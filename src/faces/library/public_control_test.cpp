@@ -195,21 +195,6 @@ TEST_F(LibraryControl, CompletionHandlerIsCalled) {
   EXPECT_TRUE(future.get());
 }
 
-TEST_F(LibraryControl, AbandonedCallerIsLoggedAndWorkerContinues) {
-  RecordProperty("contract", "B14");
-  collect_log_lines();
-  const Control control = open();
-  fleet_.block(1);
-  EXPECT_EQ(control.send_command_blocking(1, Control::SetPersistenceMode{.enabled = true}, 20ms)
-                .error()
-                .code,
-            Errc::timed_out);
-  fleet_.unblock(1);
-  EXPECT_TRUE(control.set_persistence_mode(1, false).ok());
-  EXPECT_TRUE(has_logged("E Failed to send response to caller"));
-  EXPECT_EQ(fleet_.writes().size(), 2U);
-}
-
 TEST_F(LibraryControl, UnknownGpuOrClosedQueueIsRefused) {
   RecordProperty("contract", "B5 B7 B11");
   static_assert(sizeof(Control) == sizeof(std::shared_ptr<void>));
