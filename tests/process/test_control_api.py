@@ -1,5 +1,5 @@
-"""The routes under /api/gpu/manage/: wrong names of GPUs, who may use them, what they
-answer. Nothing that is refused reaches the driver.
+"""The routes under /api/gpu/manage/: wrong names of GPUs, who may use them, what they answer. Nothing that is
+refused reaches the driver.
 """
 
 import grp

@@ -100,5 +100,5 @@ def test_accelerated_world_raises_no_contradiction_alert(daemon, world):
     world.start("--gpus", "1", "--load", "steady:0.9", "--speed", "50")
     yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
     last = yard.get("/api/gpu/snapshot").json()["generation"] + 15
-    wait_until(lambda: yard.get("/api/gpu/snapshot").json()["generation"] >= last, "longer than a contradiction takes", 1)
+    wait_until(lambda: yard.get("/api/gpu/snapshot").json()["generation"] >= last, "a contradiction to be due", 1)
     assert "readings-contradict" not in alerts(yard)
