@@ -30,6 +30,14 @@ std::array<char, 16> legacy_pci_address(const Identity& identity) {
   return text;
 }
 
+std::array<char, 16> sysfs_pci_address(const Identity& identity) {
+  std::array<char, 16> text = legacy_pci_address(identity);
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return text;
+}
+
 std::optional<PciAddress> parse_pci_address(std::string_view text) {
   PciAddress address;
   if (const std::size_t dot = text.rfind('.'); dot != std::string_view::npos) {

@@ -15,6 +15,8 @@ std::array<char, 32> pci_address(const Identity&);
 
 // The older form with a short domain: "0000:11:00.0".
 std::array<char, 16> legacy_pci_address(const Identity&);
+// The name of the GPU's directory in sysfs: "0000:1a:00.0".
+std::array<char, 16> sysfs_pci_address(const Identity&);
 
 struct PciAddress {
   std::uint32_t domain = 0;

@@ -47,7 +47,7 @@ Result<std::unique_ptr<PciTree>> PciTree::create(const std::string& world_direct
   std::unique_ptr<PciTree> tree(new PciTree(world_directory, delay));
   for (const Gpu& gpu : world.gpus) {
     Slot slot{.directory = fmt::format("{}/{}/{}", world_directory, kPciDirectory,
-                                       legacy_pci_address(gpu.identity).data()),
+                                       sysfs_pci_address(gpu.identity).data()),
               .used_at = BootClock::now()};
     GPUYARD_TRY(write_slot(slot.directory, delay));
     tree->slots_.push_back(std::move(slot));

@@ -18,14 +18,14 @@ using std::chrono::seconds;
 class PciTreeTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    world_ = make_world(*parse_fleet("h100:2", std::nullopt), *parse_workload("idle"), 30, "");
+    world_ = make_world(*parse_fleet("h100:4", std::nullopt), *parse_workload("idle"), 30, "");
     auto tree = PciTree::create(directory_.path(), world_, seconds(2));
     ASSERT_TRUE(tree) << tree.error().text();
     tree_ = *std::move(tree);
     tree_->update(world_, now_);  // takes the time of the files that it has made
   }
   std::string slot(std::size_t place) const {
-    return legacy_pci_address(world_.gpus[place].identity).data();
+    return sysfs_pci_address(world_.gpus[place].identity).data();
   }
   std::string status(const std::string& address) const {
     const auto text = read_file(folder(address) + "/power/runtime_status", 64);
@@ -42,6 +42,11 @@ class PciTreeTest : public ::testing::Test {
   std::unique_ptr<PciTree> tree_;
   TimePoint now_ = BootClock::now();
 };
+
+TEST_F(PciTreeTest, DirectoriesAreNamedAsInSysfs) {
+  EXPECT_EQ(slot(3), "0000:1a:00.0");
+  EXPECT_EQ(status("0000:1a:00.0"), "active\n");
+}
 
 TEST_F(PciTreeTest, UnusedGpuIsSuspendedAfterTheDelay) {
   pass(milliseconds(1900));

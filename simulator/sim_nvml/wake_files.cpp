@@ -14,7 +14,7 @@ WakeFiles::WakeFiles(const std::string& world_directory, const sim::WorldReader&
   const std::uint32_t count = std::min(world.gpu_count(), sim::kMaxGpus);
   for (std::uint32_t place = 0; place < count; ++place) {
     const std::string path = world_directory + "/" + sim::kPciDirectory + "/" +
-                             sim::legacy_pci_address(world.identity(place)).data() + "/" +
+                             sim::sysfs_pci_address(world.identity(place)).data() + "/" +
                              sim::kLastUseFile;
     files_[place] = UniqueFd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
     wake(place);
