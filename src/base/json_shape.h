@@ -24,7 +24,7 @@ namespace gpuyard::json {
 enum class Unit : std::uint8_t {
   as_is,
   seconds,        // of a Duration, or of an optional one
-  null_if_empty,  // of a text, or of a number for which 0 means that there is none
+  null_if_empty,  // of a text
 };
 
 // Adds to a field what the member list cannot say.
