@@ -67,6 +67,9 @@ __all__ = [
     "HistoryColumns",
     "HistoryPoint",
     "HistorySummary",
+    "HostGpu",
+    "HostInventory",
+    "HostMachine",
     "Lease",
     "LeaseAnswer",
     "LeaseQueue",
@@ -81,6 +84,7 @@ __all__ = [
     "Management",
     "MemberRequest",
     "NewToken",
+    "NumaNode",
     "Operation",
     "Operations",
     "Past",
@@ -2981,6 +2985,110 @@ class GpuVerdicts(Model):
         ("driver_down", "b", "1", False),
         ("count", "i", "1", False),
         ("gpus", "GpuVerdict", "n", False),
+    )
+
+
+@record
+class NumaNode(Model):
+    """NumaNode of the API."""
+
+    # The kernel's number of the node.
+    node: int
+    # The kernel's numbers of its CPUs; a node of memory alone has none.
+    cpus: list[int]
+    # Its cores, numbered from 0 socket by socket as hwloc and Slurm number them; null: the
+    # processors' layout is unknown or uneven.
+    cores: Optional[list[int]]
+
+    _shape: ClassVar[Shape] = (
+        ("node", "i", "1", False),
+        ("cpus", "i", "n", False),
+        ("cores", "i", "n", True),
+    )
+
+
+@record
+class HostMachine(Model):
+    """HostMachine of the API."""
+
+    # As `hostname -s` prints it; null: the machine has no name.
+    hostname: Optional[str]
+    # The kernel's whole host name.
+    full_hostname: Optional[str]
+    # Number of online CPUs, threads included; null: unknown.
+    cpus: Optional[int]
+    # Number of processor packages; null: unknown.
+    sockets: Optional[int]
+    # null: unknown, or not the same in every socket.
+    cores_per_socket: Optional[int]
+    # null: unknown, or not the same in every core.
+    threads_per_core: Optional[int]
+    # null: unknown.
+    numa_nodes: Optional[list[NumaNode]]
+    # Main memory; null: unknown.
+    memory_mib: Optional[int]
+    # Version of the slurmd in a usual directory; null: there is none, or its version is unknown.
+    slurm_version: Optional[str]
+
+    _shape: ClassVar[Shape] = (
+        ("hostname", "s", "1", True),
+        ("full_hostname", "s", "1", True),
+        ("cpus", "i", "1", True),
+        ("sockets", "i", "1", True),
+        ("cores_per_socket", "i", "1", True),
+        ("threads_per_core", "i", "1", True),
+        ("numa_nodes", "NumaNode", "n", True),
+        ("memory_mib", "i", "1", True),
+        ("slurm_version", "s", "1", True),
+    )
+
+
+@record
+class HostGpu(Model):
+    """HostGpu of the API."""
+
+    index: int
+    # The N of its device file /dev/nvidiaN; null: unknown.
+    minor: Optional[int]
+    uuid: str
+    pci_address: str
+    # Its model; empty: unknown.
+    name: str
+    # NUMA node that it is attached to; null: unknown.
+    numa_node: Optional[int]
+    # MIG mode; false also for a GPU without MIG. null: unknown.
+    mig_enabled: Optional[bool]
+    # Why the GPU is lost; null: it is not.
+    lost: Optional[str]
+
+    _shape: ClassVar[Shape] = (
+        ("index", "i", "1", False),
+        ("minor", "i", "1", True),
+        ("uuid", "s", "1", False),
+        ("pci_address", "s", "1", False),
+        ("name", "s", "1", False),
+        ("numa_node", "i", "1", True),
+        ("mig_enabled", "b", "1", True),
+        ("lost", "s", "1", True),
+    )
+
+
+@record
+class HostInventory(Model):
+    """HostInventory of the API."""
+
+    schema: int
+    simulated: bool
+    driver_error: Optional[str]
+    machine: HostMachine
+    gpus: list[HostGpu]
+
+    _shape: ClassVar[Shape] = (
+        ("schema", "i", "1", False),
+        ("simulated", "b", "1", False),
+        ("driver_error", "s", "1", True),
+        ("machine", "HostMachine", "1", False),
+        ("gpus", "HostGpu", "n", False),
     )
 
 

@@ -10,6 +10,7 @@
 #include "core/processes/identify.h"
 #include "daemon/config/keys.h"
 #include "daemon/descriptor_budget.h"
+#include "daemon/machine_reader.h"
 #include "faces/protocol/control.h"
 #include "faces/protocol/energy.h"
 #include "io/http/endpoint.h"
@@ -118,6 +119,11 @@ void ApiServer::configure_api() {
   context_.node.closed_listeners = &listeners_.closed();
   context_.node.marks_error = [this] { return rooms_.leases.marks_error(); };
   context_.brief.configuration = config::section_digests(config);
+  context_.host.read_machine = [this](auto on_read) {
+    return run_on_worker(
+        workers_.query, [] { return MachineReader().read(); },
+        [on_read = std::move(on_read)](const protocol::HostMachine& machine) { on_read(machine); });
+  };
   context_.pages.device_table = options_.device_table;
 }
 

@@ -285,6 +285,16 @@ struct BriefApi {
   RenderCache<> brief = {};
 };
 
+// The machine's inventory.
+struct HostApi {
+  const telemetry::Telemetry& telemetry;
+  VerdictApi& verdicts;  // for minor numbers
+  FairQueue& queries;
+  // Reads the machine's files on a worker; false: too much waits there.
+  std::function<bool(std::function<void(Result<protocol::HostMachine>)> on_read)> read_machine =
+      [](const auto&) { return false; };
+};
+
 // The pages, and the description of the API.
 struct PageApi {
   const telemetry::Telemetry& telemetry;
@@ -331,6 +341,7 @@ struct Context {
                      rooms.loop_lag,  rooms.alert_cost,  leases.changes};
   NodeApi node{rooms.telemetry, rooms.loop, rooms.control, rooms.alert_sinks, daemon};
   BriefApi brief{rooms.telemetry, rooms.leases, rooms.alerts, users, daemon, leases.changes};
+  HostApi host{rooms.telemetry, verdicts, queries};
   PageApi pages{rooms.telemetry, rooms.processes, daemon};
 };
 
@@ -339,7 +350,7 @@ template <class Api>
 Api& api_of(Context& all) {
   return std::get<Api&>(std::tie(all.past, all.gpus, all.energy, all.control, all.leases, all.usage,
                                  all.verdicts, all.slurm, all.pods, all.alerts, all.tokens,
-                                 all.metrics, all.node, all.brief, all.pages));
+                                 all.metrics, all.node, all.brief, all.host, all.pages));
 }
 
 inline bool is_simulated(const telemetry::Telemetry& telemetry) {
@@ -372,6 +383,7 @@ std::vector<BoundRoute> brief_routes();
 std::vector<BoundRoute> slurm_routes();
 std::vector<BoundRoute> pod_routes();
 std::vector<BoundRoute> verdict_routes();
+std::vector<BoundRoute> host_routes();
 std::vector<BoundRoute> node_routes();
 std::vector<BoundRoute> openapi_routes();
 std::vector<BoundRoute> page_routes();

@@ -150,6 +150,7 @@ const std::vector<BoundRoute>& all_routes() {
     add(token_routes());
     add(brief_routes());
     add(verdict_routes());
+    add(host_routes());
     add(slurm_routes());
     add(pod_routes());
     add(node_routes());

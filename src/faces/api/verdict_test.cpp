@@ -1,9 +1,7 @@
 #include "faces/protocol/verdict.h"
 
-#include <map>
-
+#include "faces/api/answering_reader_for_tests.h"
 #include "faces/api/routes_for_tests.h"
-#include "gpu/device/catalog.h"
 
 namespace gpuyard::api {
 namespace {
@@ -13,35 +11,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr const char* kPath = "/api/gpu/verdict";
-
-// A driver that answers every query at once, with 0 wherever no other number is set.
-class AnsweringReader final : public telemetry::ReadRequester {
- public:
-  AnsweringReader(Loop& loop, telemetry::Telemetry& telemetry)
-      : loop_(loop), telemetry_(telemetry) {}
-
-  bool read(const ReadRequest& request) override {
-    Sample sample;
-    request.probes.each([&](Probe probe) {
-      for (const Metric metric : row_of(probe).fills) {
-        const auto number = numbers.find(metric);
-        sample.set({metric, 0, loop_.now(), number != numbers.end() ? number->second : 0});
-      }
-    });
-    if (lists_processes) sample.set(ProcessList{loop_.now(), std::vector<GpuProcess>{}});
-    loop_.post(
-        [this, request, sample] { telemetry_.on_reply({request.id, request.device, sample}); });
-    return true;
-  }
-
-  bool lists_processes = true;
-  std::map<Metric, std::int64_t> numbers = {{Metric::temperature_core, 40},
-                                            {Metric::memory_total, 80'000'000'000}};
-
- private:
-  Loop& loop_;
-  telemetry::Telemetry& telemetry_;
-};
 
 class VerdictRoute : public LeaseRoutes {
  protected:

@@ -10,6 +10,7 @@
 #include "faces/protocol/energy.h"
 #include "faces/protocol/events.h"
 #include "faces/protocol/history.h"
+#include "faces/protocol/host.h"
 #include "faces/protocol/leases.h"
 #include "faces/protocol/pods.h"
 #include "faces/protocol/resources.h"
