@@ -350,8 +350,15 @@ struct UsageVerb {
   ColorMode color = ColorMode::automatic;
 };
 
+// The machines of a command that queries many, and how they are reached.
+struct MachineOptions {
+  std::vector<std::string> hosts;
+  bool no_master = false;
+  std::string timeout = "10s";
+};
+
 // Many machines.
-struct FleetVerb {
+struct FleetVerb : MachineOptions {
   enum class Action : std::uint8_t {
     nodes,
     gpus,
@@ -365,9 +372,6 @@ struct FleetVerb {
     disconnect,
   };
   Action action = Action::nodes;
-  std::vector<std::string> hosts;
-  bool no_master = false;
-  std::string timeout = "10s";
   bool json = false;
   ColorMode color = ColorMode::automatic;
   LeaseFilters wanted;  // free
@@ -377,13 +381,26 @@ struct FleetVerb {
 };
 
 // The hooks of Slurm on a node, and what belongs to them.
-struct SlurmVerb {
-  enum class Action : std::uint8_t { status, health, prolog, epilog, epilog_ctld, install, forget };
+struct SlurmVerb : MachineOptions {  // of plan
+  enum class Action : std::uint8_t {
+    status,
+    health,
+    prolog,
+    epilog,
+    epilog_ctld,
+    install,
+    plan,
+    forget,
+  };
   Action action = Action::status;
   std::string socket;                        // empty: this machine's
   std::string spool = "/run/gpuyard-slurm";  // what hooks leave for the next one
   std::string url;   // epilog-ctld: of a node's daemon, {} for its name; empty: as -H has the name
-  std::string into;  // install: where the hooks are written; empty: nothing is
+  // install: where the hooks are written; empty: nothing is. plan: where the files are written.
+  std::string into;
+  std::string controller;   // plan
+  bool accounting = false;  // plan
+  bool check = false;       // plan: compares, and writes nothing
   bool json = false;
 };
 

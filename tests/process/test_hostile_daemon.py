@@ -51,6 +51,7 @@ CHANGES = [
     ["token", "revoke", "x"], ["lease", "renew", "77335b25eb082acc", "--for", "1h"],
     ["lease", "release", "77335b25eb082acc"], ["lease", "take", "-n", "1", "--for", "1h"],
     ["energy", "--", "true"], ["run", "--", "true"],
+    ["slurm", "plan", "--hosts", "unix://{socket}", "--controller", "lab1", "--into", "/nonexistent/plan"],
 ]
 
 

@@ -1,24 +1,18 @@
 // gpuyard fleet: many machines from one prompt.
-#include <poll.h>
-
 #include <algorithm>
-#include <array>
-#include <memory>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/files.h"
 #include "base/try.h"
+#include "cli/fleet/fleet_query.h"
 #include "cli/fleet/fleet_table.h"
-#include "cli/lease/claim_waiter.h"
-#include "cli/lease/job_signals.h"
 #include "cli/lease/lease_table.h"
 #include "cli/lease/lease_text.h"
 #include "cli/screen/output.h"
 #include "cli/screen/screen.h"
 #include "cli/shared_options.h"
-#include "faces/client/local_daemon.h"
 #include "faces/fleet/ssh_masters.h"
 #include "faces/fleet/view.h"
 #include "faces/protocol/routes.h"
@@ -30,85 +24,6 @@ using Action = FleetVerb::Action;
 using fleet::FanOutOptions;
 using fleet::HostReplies;
 using fleet::ReplyWithBrief;
-
-// The machines that the user means, and how they are reached.
-struct FleetTarget {
-  std::vector<fleet::Host> hosts;
-  FanOutOptions options;
-};
-
-Result<FleetTarget> fleet_target_of(const FleetVerb& verb) {
-  const auto environment = Environment::current();
-  const auto timeout = parse_interval(verb.timeout);
-  if (!timeout) return Error(timeout.error()).in("--timeout");
-  FleetTarget target;
-  target.options.credentials = client::credentials_of(environment);
-  target.options.credentials.ssh = {.with_parent = true, .login_timeout = *timeout};
-  target.options.reply_timeout = std::min(target.options.reply_timeout, *timeout);
-  std::vector<std::string> words = verb.hosts;
-  const std::string usual(environment_variable("GPUYARD_HOSTS"));
-  if (words.empty() && !usual.empty()) words = {usual};
-  auto hosts = GPUYARD_TRY(fleet::resolve_hosts(words, hosts_file(environment)));
-  target.hosts = std::move(hosts);
-  if (verb.no_master) return target;
-  auto masters = fleet::make_masters_directory(environment);
-  if (masters) {
-    target.options.credentials.ssh.masters_directory = *std::move(masters);
-  } else {
-    print_note("note: ssh connections are not kept for reuse: " + masters.error().text());
-  }
-  return target;
-}
-
-// "98 of 100 have answered; waiting for n7, n9"
-template <class Answer>
-std::string waiting_text(const fleet::FanOut<Answer>& fan_out, std::size_t done, std::size_t all) {
-  constexpr std::size_t kMaxNamed = 3;
-  const auto names = fan_out.pending_hosts(kMaxNamed);
-  const std::size_t more = all - done - std::min(names.size(), all - done);
-  return fmt::format(
-      "{} of {} machines have answered; waiting for {}{}. Press Ctrl-C for partial results", done,
-      all, fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
-}
-
-// The replies, and the signal that ended the wait for the rest. The threads of the fan-out may
-// then wait for seconds yet: they and their ssh end with this process, before this object does.
-template <class Answer>
-struct FanOutResult {
-  std::unique_ptr<fleet::FanOut<Answer>> fan_out;
-  HostReplies<Answer> replies;
-  std::optional<JobSignal> end_signal;
-};
-
-template <class Answer>
-FanOutResult<Answer> fan_out_query(const FleetTarget& target,
-                                   typename fleet::FanOut<Answer>::Call query) {
-  constexpr auto kProgressDelay = std::chrono::seconds(1);  // until the line names silent hosts
-  const JobSignals signals;                                 // before any thread
-  const TimePoint begin = BootClock::now();
-  auto fan_out =
-      std::make_unique<fleet::FanOut<Answer>>(target.hosts, target.options, std::move(query));
-  ProgressLine line(false);
-  while (true) {
-    const std::size_t done = fan_out->pool().completed_count();
-    const auto signal = signals.take_termination(Duration::zero());
-    if (signal || done == target.hosts.size()) {
-      auto replies = fan_out->replies();
-      return {std::move(fan_out), std::move(replies), signal};
-    }
-    if (BootClock::now() - begin >= kProgressDelay) {
-      line.show(waiting_text(*fan_out, done, target.hosts.size()));
-    }
-    std::array<pollfd, 2> polled{pollfd{fan_out->pool().descriptor(), POLLIN, 0},
-                                 pollfd{signals.descriptor(), POLLIN, 0}};
-    ::poll(polled.data(), polled.size(), std::chrono::milliseconds(kProgressDelay).count());
-  }
-}
-
-int exit_by_signal(const JobSignal& signal) {
-  if (signal.number == SIGINT) exit_by_sigint(false);
-  std::_Exit(kExitSignalBase + signal.number);
-}
 
 bool has_answer(const fleet::FleetAnswer& answer) {
   return std::ranges::any_of(answer.hosts, [](const auto& host) { return !host.problem; });
@@ -268,21 +183,7 @@ Options add_fleet(Options program, FleetVerb& verb) {
       .example("gpuyard fleet free -n 2 --min-free 40G")
       .example("gpuyard fleet top");
   const auto common = [&](Options sub) {
-    const Options machines = sub.heading("Machines");
-    machines
-        .option("--hosts", verb.hosts,
-                "Machines: names, URLs, FILE.toml, FILE.json, http_sd:URL or dns:SERVICE")
-        .metavar("NAME,...")
-        .environment("GPUYARD_HOSTS")
-        .default_is("all in hosts.toml")
-        .details(
-            "Machines, with commas between them or with --hosts for each: names in hosts.toml "
-            "or of ssh, URLs as for -H, files like hosts.toml (FILE.toml) or of Prometheus "
-            "file_sd (FILE.json), http_sd:URL, or a service in DNS (dns:_gpuyard._tcp.DOMAIN).");
-    machines.option("--timeout", verb.timeout, "Time limit for reaching a machine")
-        .metavar("DURATION")
-        .default_is("10s");
-    machines.flag("--no-master", verb.no_master, "Do not keep ssh connections open for reuse");
+    add_machine_options(sub, verb);
     add_color(sub, verb.color);
     return sub;
   };

@@ -19,4 +19,7 @@ int comment(const SlurmVerb&);
 // one is missing.
 int install(const SlurmVerb&);
 
+// Writes the files of a cluster of many machines.
+int plan(const SlurmVerb&);
+
 }  // namespace gpuyard::cli::slurm

@@ -1,7 +1,8 @@
-// gpuyard slurm: the options of the hooks, and what a node tells Slurm, for people.
+// gpuyard slurm: the options of the hooks and of a plan, and what a node tells Slurm, for people.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/fleet/fleet_query.h"
 #include "cli/lease/forget_allocator.h"
 #include "cli/lease/lease_text.h"
 #include "cli/read/source_access.h"
@@ -57,7 +58,7 @@ int show_status(const SlurmVerb& verb) {
 }  // namespace
 
 Options add_slurm(Options program, SlurmVerb& verb) {
-  const Options slurm = program.verb("slurm", "Run and check the Slurm hooks");
+  const Options slurm = program.verb("slurm", "Plan a Slurm cluster, and run and check its hooks");
   slurm.requires_verb()
       .explain(
           "Slurm runs health, prolog, epilog and epilog-ctld as its hooks; install writes the "
@@ -103,6 +104,25 @@ Options add_slurm(Options program, SlurmVerb& verb) {
   install.example("gpuyard slurm install", "Check the lines of slurm.conf")
       .example("gpuyard slurm install --into /etc/gpuyard/slurm")
       .exit_codes("Exit code 1: a line of slurm.conf is missing");
+  const Options plan = action(Action::plan, "plan", "Write the files of a new Slurm cluster");
+  plan.explain(
+      "Queries the gpuyard of each machine, and writes the same slurm.conf, gres.conf, "
+      "cgroup.conf and munge key for all of them, and a page of the next steps. Changes nothing "
+      "on the machines.");
+  plan.option("--controller", verb.controller, "Machine that runs slurmctld, one of the machines")
+      .metavar("HOST");
+  plan.option("--into", verb.into, "Directory to write the files to, or with --check to read")
+      .metavar("DIR")
+      .default_is("with --check: /etc/slurm");
+  plan.flag("--accounting", verb.accounting, "Add slurmdbd, fair share and GPU accounting");
+  plan.flag("--check", verb.check, "Compare the files with this machine, and write nothing")
+      .excludes(plan.find("--controller"));
+  add_machine_options(plan, verb);
+  plan.example("gpuyard slurm plan --hosts lab1,lab2,lab3 --controller lab1 --into slurm-plan")
+      .example("gpuyard slurm plan --controller lab1 --into slurm-plan --accounting",
+               "Plan all machines of hosts.toml")
+      .example("gpuyard slurm plan --check", "Compare this machine with /etc/slurm")
+      .exit_codes("Exit code 1: with --check, a file differs from the machine");
   const Options forget =
       action(Action::forget, "forget", "Let gpuyard lease the GPUs again after Slurm was removed");
   add_socket(forget, verb.socket);
@@ -125,6 +145,8 @@ int run(const SlurmVerb& verb) {
       return slurm::comment(verb);
     case Action::install:
       return slurm::install(verb);
+    case Action::plan:
+      return slurm::plan(verb);
     case Action::forget:
       return forget_allocator(verb.socket, "the state of Slurm's jobs needs",
                               protocol::kForgetSlurm, "a Slurm hook runs");

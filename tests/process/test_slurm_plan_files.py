@@ -1,0 +1,189 @@
+"""`gpuyard slurm plan` on daemons that have only an inventory: what it writes, and what it refuses. Slurm's
+own programs read its files in tests/slurm/test_slurm_plan.py."""
+
+import os
+import socket
+import stat
+
+import pytest
+from inventory_daemon import InventoryDaemon, gpu, inventory, machine
+
+NAME = "localhost"  # a name that every machine resolves
+FILES = ["README.md", "cgroup.conf", "gres.conf", "munge.key", "slurm.conf"]
+
+
+# A slurmd that finds the machine of the test.
+SLURMD = """#!/bin/sh
+case $1 in
+-C) echo "NodeName=$3 CPUs={cpus} Boards=1 SocketsPerBoard=2 CoresPerSocket=4 ThreadsPerCore=2 RealMemory=64000" ;;
+-G) echo "slurmd: Gres Name=gpu Type=h100 Count=2 Index=0 ID=1 File=/dev/nvidia[0-1] Cores=0-3 (null)"
+    echo "slurmd: Gres Name=gpu Type=h100 Count=2 Index=2 ID=1 File=/dev/nvidia[2-3] Cores=4-7 (null)" ;;
+esac
+"""
+
+
+class Site:
+    def __init__(self, place, run):
+        self.place = place
+        self.into = place / "plan"
+        self._run = run
+        self.daemons = []
+
+    def add(self, answer):
+        socket = self.place / f"{len(self.daemons)}.sock"
+        self.daemons.append(InventoryDaemon(socket, answer))
+        return f"unix://{socket}"
+
+    def plan(self, *hosts, controller=NAME, more=()):
+        return self._run("slurm", "plan", "--hosts", ",".join(hosts), "--controller", controller,
+                         "--into", str(self.into), *more)
+
+    def text(self, name):
+        return (self.into / name).read_text()
+
+    def refused(self, *hosts, **options):
+        """The message of a plan that writes nothing."""
+        done = self.plan(*hosts, **options)
+        assert done.returncode not in (0, -6, -11) and done.stdout == "", done
+        assert not self.into.exists() and not list(self.place.glob(".plan*"))
+        assert "\n  try:   " in done.stderr, "an error says what to do next"
+        return done.stderr
+
+
+@pytest.fixture
+def site(tmp_path, run):
+    one = Site(tmp_path, run)
+    yield one
+    for daemon in one.daemons:
+        daemon.end()
+
+
+@pytest.fixture
+def lab():
+    return inventory(machine(NAME), [gpu(0), gpu(1), gpu(2, node=1), gpu(3, node=1)])
+
+
+def test_plan_is_written_for_its_owner_alone(site, lab):
+    done = site.plan(site.add(lab))
+    assert done.returncode == 0 and done.stderr == "", done
+    assert sorted(os.listdir(site.into)) == FILES
+    assert stat.S_IMODE(site.into.stat().st_mode) == 0o700
+    key = site.into / "munge.key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o400
+    assert len(key.read_bytes()) == 1024 and len(set(key.read_bytes())) > 200
+    assert "NodeName=localhost CPUs=16 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2 " in site.text("slurm.conf")
+    assert "Type=h100 File=/dev/nvidia[0-1] Cores=0-3\n" in site.text("gres.conf")
+    assert "Type=h100 File=/dev/nvidia[2-3] Cores=4-7\n" in site.text("gres.conf")
+    assert f"follow {site.into}/README.md" in done.stdout and "NVIDIA H100 80GB HBM3 is Type=h100" in done.stdout
+
+
+def test_second_plan_changes_no_file(site, lab):
+    host = site.add(lab)
+    site.plan(host)
+    before = {name: (site.into / name).read_bytes() for name in FILES}
+    lab["gpus"].pop()
+    done = site.plan(host)
+    assert done.returncode == 0, done
+    assert {name: (site.into / name).read_bytes() for name in FILES} == before
+    assert sorted(os.listdir(site.into)) == sorted([*FILES, "gres.conf.new", "slurm.conf.new"])
+    assert "  slurm.conf.new written beside the existing file, which differs\n    - " in done.stdout
+    assert "    + NodeName=localhost Name=gpu Type=h100 File=/dev/nvidia2 Cores=4-7\n" in done.stdout
+    assert "  munge.key      unchanged\n" in done.stdout
+
+
+def test_accounting_adds_the_database(site, lab):
+    done = site.plan(site.add(lab), more=("--accounting",))
+    assert done.returncode == 0, done
+    assert sorted(os.listdir(site.into)) == sorted([*FILES, "slurmdbd.conf"])
+    assert stat.S_IMODE((site.into / "slurmdbd.conf").stat().st_mode) == 0o600
+    assert "AccountingStorageTRES=gres/gpu" in site.text("slurm.conf") and "sacctmgr" in site.text("README.md")
+
+
+def test_older_daemon_is_named(site, lab):
+    old = site.add(None)
+    text = site.refused(site.add(lab), old)
+    assert f"{old}: its gpuyard is too old" in text and "install this version" in text
+
+
+def test_daemon_that_does_not_respond_is_named(site, lab):
+    gone = f"unix://{site.place}/gone.sock"
+    text = site.refused(site.add(lab), gone)
+    assert f"gpuyard: {gone}: " in text
+
+
+def test_all_problems_are_reported_at_once(site, lab):
+    lab["gpus"][1]["lost"] = "GPU is lost"
+    lab["gpus"][2]["mig_enabled"] = None
+    text = site.refused(site.add(lab), site.add(None))
+    assert "GPU 1 is lost: GPU is lost" in text and "GPU 2: its MIG mode is unknown" in text
+    assert "too old" in text and text.endswith("gpuyard: no file was written\n")
+
+
+def test_name_without_address_is_refused(site, lab):
+    lab["machine"]["hostname"] = "no-such-machine-here"
+    text = site.refused(site.add(lab), controller="no-such-machine-here")
+    assert "no-such-machine-here has no address" in text and "getent hosts no-such-machine-here" in text
+
+
+def test_other_controller_is_refused(site, lab):
+    text = site.refused(site.add(lab), controller="lab9")
+    assert '--controller: "lab9" is not one of the machines ' in text
+
+
+def test_two_machines_of_one_name_are_refused(site, lab):
+    text = site.refused(site.add(lab), site.add(lab))
+    assert f"have the same host name, {NAME}\n" in text
+
+
+def test_empty_list_is_refused(site, run):
+    done = run("slurm", "plan", "--controller", "lab1", "--into", str(site.into))
+    assert done.returncode == 2 and "no machines given" in done.stderr and not site.into.exists()
+
+
+def test_directory_of_others_is_refused(site, lab):
+    site.into.mkdir()
+    site.into.chmod(0o777)
+    done = site.plan(site.add(lab))
+    assert done.returncode != 0 and os.listdir(site.into) == [] and str(site.into) in done.stderr
+
+
+def compare(site, run, cpus, into):
+    """`plan --check` with a slurmd that finds so many CPUs."""
+    program = site.place / "bin/slurmd"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(SLURMD.format(cpus=cpus))
+    program.chmod(0o755)
+    return run("slurm", "plan", "--check", "--into", str(into), PATH=f"{program.parent}:/usr/bin:/bin",
+               GPUYARD_SOCKET=str(site.place / "0.sock"))
+
+
+def test_check_finds_differences_and_changes_nothing(site, lab, run):
+    site.plan(site.add(lab))
+    before = sorted(os.listdir(site.into))
+    done = compare(site, run, 16, site.into)
+    assert (done.returncode, done.stdout) == (0, f"The files in {site.into} agree with this machine.\n"), done
+    done = compare(site, run, 8, site.into)
+    assert done.returncode == 1 and f"{site.into}/slurm.conf: CPUs=16, but slurmd finds 8\n" in done.stdout
+    assert "  should be: NodeName=localhost CPUs=8 Sockets=2 " in done.stdout
+    lab["gpus"].pop()
+    done = compare(site, run, 16, site.into)
+    assert done.returncode == 1
+    assert "gres.conf: /dev/nvidia3 has no GPU in the driver\n  should not be in the file\n" in done.stdout
+    assert sorted(os.listdir(site.into)) == before
+
+
+def test_check_without_files_is_an_error(site, lab, run):
+    site.add(lab)
+    done = compare(site, run, 16, site.place / "none")
+    assert done.returncode not in (0, 1) and f"{site.place}/none/slurm.conf" in done.stderr
+
+
+def test_plan_of_a_real_daemon_is_this_machines(site, daemon):
+    one = daemon("--simulate", "2")
+    name = socket.gethostname().split(".")[0]
+    done = site.plan(f"unix://{one.socket}", controller=name)
+    if done.returncode != 0:
+        assert f"{name} has no address" in done.stderr, done
+        pytest.skip("this machine does not resolve its own name")
+    assert f"NodeName={name} CPUs={os.sysconf('SC_NPROCESSORS_ONLN')} " in site.text("slurm.conf")
+    assert f"{name} simulates its GPUs" in done.stdout
