@@ -10,7 +10,7 @@ from slurm_conf import ADDRESS, DEVICES, port
 CHANGED = {
     "SlurmUser": "root",  # there is no other user
     "StateSaveLocation": "{place}/state",
-    "SlurmdSpoolDir": "{place}/%n/slurmd",
+    "SlurmdSpoolDir": "{place}/slurmd-%n",
     "SlurmctldLogFile": None,  # its stderr
     "SlurmdLogFile": None,
     "ProctrackType": "proctrack/linuxproc",  # no control groups
@@ -19,7 +19,7 @@ CHANGED = {
     "AccountingStorageHost": "localhost",
 }
 # Keys that are not in the plan.
-ADDED = {"SlurmctldPidFile": "{place}/slurmctld.pid", "SlurmdPidFile": "{place}/%n/slurmd.pid",
+ADDED = {"SlurmctldPidFile": "{place}/slurmctld.pid", "SlurmdPidFile": "{place}/slurmd-%n.pid",
          "MailProg": "/bin/true"}
 
 

@@ -142,7 +142,7 @@ def check_controller(cluster, number, conf, names):
     one.start()
     one.stop()
     complaints = [line for line in one.log().splitlines() if re.search(r"error|fatal|invalid|Invalid", line)
-                  and not re.search(r"state file|state save file|mpi/|MPI:|PMIx|plugin name for mpi", line)]
+                  and not re.search(r"state file|state save file|mpi/|MPI:|PMIx|plugin name for mpi|High latency", line)]
     assert not complaints, complaints
 
 
@@ -213,7 +213,8 @@ def test_job_runs_on_planned_cluster(cluster, accounting):
         assert cluster.wait_for_job(job) == "COMPLETED"
         record = cluster.job(job)
         assert record["Partition"] == "gpu" and record["TimeLimit"] == "04:00:00"
-        assert f"gres/gpu:{kind}=1" in record["TRES"] or "gres/gpu=1" in record["TRES"]
+        share = re.search(r"(?m)^DefMemPerGPU=(\d+)$", files["slurm.conf"]).group(1)
+        assert f"mem={share}M," in record["TRES"] and (not accounting or "gres/gpu=1" in record["TRES"]), record
         assert re.fullmatch(r"\d\n\d+\n", cluster.output(job)), cluster.output(job)
     finally:
         controller.stop()

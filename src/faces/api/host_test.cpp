@@ -84,7 +84,9 @@ TEST_F(HostRoute, FailedReadingOfMigModeIsUnknown) {
 }
 
 TEST_F(HostRoute, LostGpuHasReason) {
-  reader_.missing[Metric::temperature_core] = {MissingReason::device_lost, "GPU is lost"};
+  for (const MetricRow& row : catalog()) {
+    reader_.missing[row.metric] = {MissingReason::device_lost, "GPU is lost"};
+  }
   read_gpus();
   EXPECT_EQ(inventory().gpus.at(0).lost, "GPU is lost");
 }
