@@ -251,7 +251,7 @@ def test_targets_are_written_for_machines_that_do_not_respond_too(fleet, tmp_pat
 def test_an_incomplete_list_never_replaces_the_targets(fleet, tmp_path):
     file = tmp_path / "gpuyard.json"
     file.write_text("old", encoding="utf-8")
-    for hosts, code in (("n1,dns:_none._tcp.lab.invalid", 5), ("unix:///run/none.sock", 4)):
+    for hosts, code in (("n1,dns:_none._tcp.lab.invalid", 5), ("unix:///run/none.sock", 6)):
         done = fleet.go("fleet", "--hosts", hosts, "--write-file-sd", str(file))
         assert done.returncode == code and "was not changed" in done.stderr, done
     assert file.read_text(encoding="utf-8") == "old"
