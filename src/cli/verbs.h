@@ -395,7 +395,7 @@ struct SlurmVerb : MachineOptions {  // of plan
   Action action = Action::status;
   std::string socket;                        // empty: this machine's
   std::string spool = "/run/gpuyard-slurm";  // what hooks leave for the next one
-  std::string url;   // epilog-ctld: of a node's daemon, {} for its name; empty: as -H has the name
+  std::string url;  // epilog-ctld: of a node's daemon, {} for its name; empty: as -H has the name
   // install: where the hooks are written; empty: nothing is. plan: where the files are written.
   std::string into;
   std::string controller;   // plan
