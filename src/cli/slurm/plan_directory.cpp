@@ -19,7 +19,7 @@
 namespace gpuyard::cli::slurm {
 namespace {
 
-constexpr std::size_t kMaxFileBytes = std::size_t{16} * 1024 * 1024;
+constexpr std::size_t kMaxPlannedFileBytes = std::size_t{16} * 1024 * 1024;
 
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
@@ -83,7 +83,7 @@ Result<PlacedFile> placed_file(const std::string& directory, const ClusterFile& 
   const std::string path = directory + "/" + file.name;
   if (!exists(path)) return PlacedFile{file.name};
   if (file.keep_existing) return PlacedFile{file.name, PlacedFile::State::unchanged};
-  const auto text = GPUYARD_TRY(read_file(path, kMaxFileBytes));
+  const auto text = GPUYARD_TRY(read_file(path, kMaxPlannedFileBytes));
   if (text == file.text) return PlacedFile{file.name, PlacedFile::State::unchanged};
   PlacedFile placed{file.name + ".new", PlacedFile::State::beside};
   // A file for its owner alone may have a password.
