@@ -247,12 +247,17 @@ struct LeaseFilters {
 };
 
 struct RunVerb {
+  enum class Through : std::uint8_t { configured, daemon, slurm };
   std::string socket;
   LeaseFilters wanted;
-  std::string power_limit;  // watts; empty: as it is
-  std::string report;       // a file for JSON; empty: none
+  Through through = Through::configured;  // who allocates the GPUs
+  std::string power_limit;                // watts; empty: as it is
+  std::string report;                     // a file for JSON; empty: none
   bool quiet = false;
   std::vector<std::string> command;
+  // Set by the srun line of `gpuyard run` itself, which starts the program on the job's node.
+  std::string job_directory;  // the working folder of the command; empty: this is not that program
+  bool in_job = false;        // the job is older than this command, and may outlive it
 };
 
 struct LeaseVerb {

@@ -57,6 +57,8 @@ struct ChildStart {
   int parent_start_fd;  // the parent's end: the child closes its copy, to see that the parent ended
   int exec_status_fd;
   const sigset_t* mask;
+  int errors_fd;  // -1: our stderr
+  int death_signal;
 };
 
 // Runs between fork and exec. It may not allocate or lock, for another thread may hold the lock.
@@ -69,6 +71,8 @@ struct ChildStart {
     got = ::read(start.start_fd, &byte, 1);
   } while (got < 0 && errno == EINTR);
   if (got != 1) ::_exit(0);  // the parent gave up, or has ended
+  if (start.errors_fd >= 0) ::dup2(start.errors_fd, STDERR_FILENO);
+  if (start.death_signal != 0) ::prctl(PR_SET_PDEATHSIG, start.death_signal);
   ::pthread_sigmask(SIG_SETMASK, start.mask, nullptr);
   ::execvpe(start.argv[0], start.argv.data(), start.envp.data());
   const int failed = errno;
@@ -99,15 +103,17 @@ std::optional<Stat> stat_of(const std::string& directory) {
 
 Result<ForegroundJob> ForegroundJob::start_held(const std::vector<std::string>& words,
                                                 const Variables& variables,
-                                                const JobSignals& signals) {
+                                                const JobSignals& signals,
+                                                const StartRules& rules) {
   auto start_pipe = GPUYARD_TRY(make_pipe());
   auto status_pipe = GPUYARD_TRY(make_pipe());
   const JobTerminal terminal;
   const std::vector<std::string> environment = environment_with(variables);
-  const bool own_job = terminal.can_start_own_job();
-  const ChildStart start{pointers_to(words),      pointers_to(environment), own_job,
-                         start_pipe.read.get(),   start_pipe.write.get(),   status_pipe.write.get(),
-                         &signals.original_mask()};
+  const bool own_job = rules.own_group && terminal.can_start_own_job();
+  const ChildStart start{
+      pointers_to(words),       pointers_to(environment),  own_job,
+      start_pipe.read.get(),    start_pipe.write.get(),    status_pipe.write.get(),
+      &signals.original_mask(), rules.errors.value_or(-1), rules.death_signal};
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t pid = ::fork();
   if (pid < 0) return system_error("starting a process");

@@ -30,11 +30,22 @@ struct OrphanProcess {
 class ForegroundJob {
  public:
   using Variables = std::vector<std::pair<std::string, std::string>>;
+  // How a command is started that is a part of ours, as srun is.
+  struct StartRules {
+    bool own_group = true;           // false: it stays in our group, and the terminal signals both
+    std::optional<int> errors = {};  // our descriptor for its stderr
+    int death_signal = 0;            // sent to it when we end; 0: none
+  };
 
   // Starts the command, but no instruction of it runs before resume(). If we end before that, it
   // never runs. `variables` are set in its environment.
   static Result<ForegroundJob> start_held(const std::vector<std::string>& words,
-                                          const Variables& variables, const JobSignals&);
+                                          const Variables& variables, const JobSignals&,
+                                          const StartRules& rules);
+  static Result<ForegroundJob> start_held(const std::vector<std::string>& words,
+                                          const Variables& variables, const JobSignals& signals) {
+    return start_held(words, variables, signals, StartRules());
+  }
   ForegroundJob(ForegroundJob&&) noexcept = default;
   ForegroundJob& operator=(ForegroundJob&&) = delete;
   ~ForegroundJob() = default;

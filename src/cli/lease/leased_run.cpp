@@ -1,5 +1,6 @@
 #include "cli/lease/leased_run.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -68,6 +69,34 @@ std::vector<std::string> substitute_gpus(std::vector<std::string> words,
   return words;
 }
 
+Result<void> limit_power(const http::Endpoint& daemon, const protocol::Lease& lease,
+                         const std::string& watts) {
+  if (watts.empty()) return {};
+  const auto limit = GPUYARD_TRY(parse_watts(watts));
+  protocol::PowerLimitRequest request;
+  request.power_limit_mw = limit;
+  request.atomic = true;
+  request.lease = lease.id;  // so that the limit ends with the lease
+  request.fence = lease.fence;
+  const auto changes = client::call(daemon, protocol::kSetPowerLimit, {uuids_of(lease.gpus)},
+                                    request, kChangeTimeout);
+  if (!changes) return changes.error();
+  for (const protocol::ChangeResult& change : changes->changes) {
+    if (change.error) {
+      return Error{Errc::denied, fmt::format("GPU {}: {}", change.index.value_or(0),
+                                             printable(change.error->message))};
+    }
+  }
+  return {};
+}
+
+Result<UniqueFd> open_run_report(const std::string& path) {
+  if (path.empty()) return UniqueFd();
+  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file) return system_error("--report: opening " + path);
+  return file;
+}
+
 ForegroundJob::Variables variables_of(const protocol::Lease& lease, const http::Endpoint& daemon) {
   std::string address = daemon.text();
   if (daemon.kind == http::Endpoint::Kind::unix_socket) {
@@ -119,7 +148,7 @@ int LeasedRun::run() {
 }
 
 std::optional<int> LeasedRun::start() {
-  if (auto limited = limit_power(); !limited) {
+  if (auto limited = limit_power(daemon_, lease_, verb_.power_limit); !limited) {
     print_error(
         std::move(limited).error().in("the command was not started: setting its power limit"));
     return exit_code_of(Errc::denied);
@@ -140,26 +169,6 @@ std::optional<int> LeasedRun::start() {
   }
   began_at_ = BootClock::now();
   return job_->resume();
-}
-
-Result<void> LeasedRun::limit_power() {
-  if (verb_.power_limit.empty()) return {};
-  const auto watts = GPUYARD_TRY(parse_watts(verb_.power_limit));
-  protocol::PowerLimitRequest request;
-  request.power_limit_mw = watts;
-  request.atomic = true;
-  request.lease = lease_.id;  // so that the limit ends with the lease
-  request.fence = lease_.fence;
-  const auto changes = client::call(daemon_, protocol::kSetPowerLimit, {uuids_of(lease_.gpus)},
-                                    request, kChangeTimeout);
-  if (!changes) return changes.error();
-  for (const protocol::ChangeResult& change : changes->changes) {
-    if (change.error) {
-      return Error{Errc::denied, fmt::format("GPU {}: {}", change.index.value_or(0),
-                                             printable(change.error->message))};
-    }
-  }
-  return {};
 }
 
 template <class Request>

@@ -18,6 +18,14 @@ namespace gpuyard::cli {
 std::vector<std::string> substitute_gpus(std::vector<std::string> words,
                                          const std::vector<protocol::LeasedGpu>&);
 
+// Sets the power limit of the lease's GPUs, until the lease ends. `watts` is that of --power-limit;
+// empty: does nothing.
+Result<void> limit_power(const http::Endpoint&, const protocol::Lease&, const std::string& watts);
+
+// Opens the file of --report; an empty path opens none. Called before the command starts: a missing
+// directory is reported then, not after hours.
+Result<UniqueFd> open_run_report(const std::string& path);
+
 // Returns the variables that the command finds in its environment.
 ForegroundJob::Variables variables_of(const protocol::Lease&, const http::Endpoint&);
 
@@ -33,7 +41,6 @@ class LeasedRun {
  private:
   // Starts the command. Empty: it runs. Else its exit code, after the reason was printed.
   std::optional<int> start();
-  Result<void> limit_power();
   // Repeats `ask` for 30 s while the daemon is away, or until a signal asks us to end.
   template <class Request>
   auto retry_while_away(Request request) -> decltype(request());

@@ -1,9 +1,6 @@
 // gpuyard run: runs a command on GPUs that nobody else gets meanwhile.
-#include <fcntl.h>
-
 #include <fmt/format.h>
 
-#include "base/files.h"
 #include "cli/control/control_request.h"
 #include "cli/lease/claim_waiter.h"
 #include "cli/lease/lease_text.h"
@@ -11,6 +8,8 @@
 #include "cli/read/source_access.h"
 #include "cli/screen/output.h"
 #include "cli/shared_options.h"
+#include "cli/slurm/job_step.h"
+#include "cli/slurm/through_slurm.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -33,14 +32,6 @@ Result<protocol::LeaseRequest> run_request_of(const RunVerb& verb) {
   return request;
 }
 
-// Opened before the wait: a missing directory is reported now, not after hours.
-Result<UniqueFd> open_run_report(const std::string& path) {
-  if (path.empty()) return UniqueFd();
-  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file) return system_error("--report: opening " + path);
-  return file;
-}
-
 }  // namespace
 
 Options add_run(Options program, RunVerb& verb) {
@@ -54,6 +45,7 @@ Options add_run(Options program, RunVerb& verb) {
       .example(
           "gpuyard run -n 2 --min-free 40G --max-time 8h -- torchrun --nproc-per-node 2 train.py")
       .example("gpuyard run --no-wait -- ./bench.sh || echo \"no GPU is free\"")
+      .example("gpuyard run --through slurm --model H100 --max-time 2h -- ./train.sh")
       .exit_codes(
           "Exit codes besides that of COMMAND: 2 invalid command line, 5 no daemon, 7 no GPUs in "
           "time, 126 or 127 COMMAND cannot be run");
@@ -70,10 +62,21 @@ Options add_run(Options program, RunVerb& verb) {
       .metavar("FILE")
       .formerly("--summary");
   add_quiet(own, verb.quiet);
+  own.option("--through", verb.through,
+             {{"daemon", RunVerb::Through::daemon}, {"slurm", RunVerb::Through::slurm}},
+             "Who allocates the GPUs: daemon, or slurm, which runs the command with srun")
+      .metavar("NAME")
+      .default_is("as configured, else daemon");
+  own.option("--job-directory", verb.job_directory, "Working folder on the node of a Slurm job")
+      .metavar("DIR")
+      .hidden();
+  own.flag("--in-job", verb.in_job, "The Slurm job is older than this command").hidden();
   return run;
 }
 
 int run(const RunVerb& verb) {
+  if (!verb.job_directory.empty()) return slurm::run_job_step(verb);
+  if (slurm::is_through_slurm(verb)) return slurm::run_through_slurm(verb);
   auto request = run_request_of(verb);
   if (!request) return print_error(request.error());
   const auto report = open_run_report(verb.report);

@@ -51,6 +51,10 @@ void print_stderr(const Printable& text) {
   static_cast<void>(write_to(STDERR_FILENO, kOutputName, text).ok());
 }
 
+void relay_to_stderr(std::string_view bytes) {
+  static_cast<void>(write_to(STDERR_FILENO, kOutputName, bytes).ok());
+}
+
 void print(const Printable& text) {
   const auto printed = write_to(STDOUT_FILENO, kOutputName, text);
   if (printed) return;

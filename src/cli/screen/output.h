@@ -26,6 +26,10 @@ Result<void> try_print(const Printable& text);
 // Writes to stderr, if it can: there is nowhere else to report a failure.
 void print_stderr(const Printable& text);
 
+// Passes on what a command wrote that runs for the user, as it is: colours, and bytes that are no
+// text. It never fails, as print_stderr().
+void relay_to_stderr(std::string_view bytes);
+
 // Writes to a file of the user. Errc::unavailable: the other end is closed.
 Result<void> write_all(const UniqueFd& file, std::string_view name, const Printable& text);
 

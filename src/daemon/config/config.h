@@ -118,6 +118,8 @@ struct Config {
     Mode mode = Mode::automatic;
     enum class Fair { backfill, strict };
     Fair fair = Fair::backfill;
+    enum class Through { daemon, slurm };
+    Through through = Through::daemon;    // where `gpuyard run` gets its GPUs
     std::int64_t most_gpus_per_user = 0;  // at a time; 0: no limit
     bool end_overdue = false;             // ends a lease that is held longer than announced
     bool may_control = true;              // holders may set power and clocks of their GPUs

@@ -229,6 +229,9 @@ TEST(ConfigFile, LeaseValuesOutsideBoundsAreRefused) {
   EXPECT_EQ(applied("lease.fair = \"strict\"").lease.fair, Config::Lease::Fair::strict);
   EXPECT_EQ(problem_of("lease.fair = \"fifo\""),
             "x.toml:1: lease.fair: expected backfill or strict; got \"fifo\"");
+  EXPECT_EQ(applied("lease.through = \"slurm\"").lease.through, Config::Lease::Through::slurm);
+  EXPECT_EQ(problem_of("lease.through = \"pbs\""),
+            "x.toml:1: lease.through: expected daemon or slurm; got \"pbs\"");
   EXPECT_EQ(applied("lease.most_gpus_per_user = 4").lease.most_gpus_per_user, 4);
   EXPECT_EQ(problem_of("lease.most_gpus_per_user = -1"),
             "x.toml:1: lease.most_gpus_per_user: expected 0 (no limit) to 256; got -1");

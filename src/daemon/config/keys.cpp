@@ -50,6 +50,7 @@ constexpr Key path(std::string_view section, std::string_view name, std::string_
 constexpr std::array<std::string_view, 2> kOnStop = {"keep", "restore"};
 constexpr std::array<std::string_view, 3> kModes = {"auto", "grant", "observe"};
 constexpr std::array<std::string_view, 2> kFairnessModes = {"backfill", "strict"};
+constexpr std::array<std::string_view, 2> kThrough = {"daemon", "slurm"};
 constexpr std::array<std::string_view, 3> kDialects = {"gpuyard", "dcgm-4.8", "both"};
 constexpr std::array<std::string_view, 2> kProfiles = {"full", "minimal"};
 constexpr std::array<std::string_view, 3> kAnonymous = {"none", "metrics", "read"};
@@ -404,6 +405,10 @@ constexpr std::array kKeys = {
         "Queue policy: \"backfill\" starts short claims early if that delays no other claim; "
         "\"strict\" "
         "never does."),
+    live(word<&Config::lease, &Config::Lease::through, kThrough>(
+        "lease", "through",
+        "Where gpuyard run gets its GPUs: \"daemon\": from the daemon's queue; \"slurm\": from "
+        "Slurm, with srun. gpuyard run reads it itself, also where no daemon runs.")),
     member<&Config::lease, &Config::Lease::most_gpus_per_user>(
         "lease", "most_gpus_per_user", "Maximum number of GPUs per user. 0: no limit.",
         &set_bounded<&Config::lease, &Config::Lease::most_gpus_per_user, 0,

@@ -1,0 +1,39 @@
+// What becomes of each option of `gpuyard run` when Slurm allocates the GPUs. From this one table
+// come the words for srun and for the node, the refusals, and the table in docs/slurm.md.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/verbs.h"
+
+namespace gpuyard::cli::slurm {
+
+struct RunOption {
+  enum class Treatment : std::uint8_t {
+    passed_on,  // becomes an option of srun
+    on_node,    // our program does it on the job's node
+    refused,
+    here,  // decides before srun starts
+  };
+  std::string_view name;  // the long one; "COMMAND"
+  Treatment treatment;
+  std::string_view remark;  // for people: what it becomes, or why it is refused
+  // Returns the option as the user gave it: {"--model", "H100"}; empty: it was not given.
+  std::vector<std::string> (*words)(const RunVerb&);
+};
+
+std::span<const RunOption> run_options();
+
+// Returns the words of all given options that our program needs on the node.
+std::vector<std::string> node_words(const RunVerb&);
+
+// Returns the command line that says the same, as a user would type it.
+std::string run_line(const RunVerb&);
+
+// The table for docs/slurm.md, in Markdown.
+std::string run_options_table();
+
+}  // namespace gpuyard::cli::slurm
