@@ -41,7 +41,7 @@ TEST(SrunLine, AsksForTheGpusAndStartsOurProgramOnTheNode) {
 }
 
 TEST(SrunLine, WaitsAsLongAsRunDoes) {
-  const auto wait_of = [](const Words& words) {
+  const auto wait_of = [](const cli::Words& words) {
     const auto line = srun_line(verb_of<RunVerb>(words), login_node());
     return line ? line->at(4) : "";
   };
@@ -106,9 +106,9 @@ TEST(SrunLine, RefusesWhatSlurmCannotDoWithTheNearestLine) {
 }
 
 TEST(SrunLine, RefusesBadValuesBeforeTheWait) {
-  for (const Words& words :
-       {Words{"run", "--wait", "1x", "--", "x"}, Words{"run", "--max-time", "0s", "--", "x"},
-        Words{"run", "--power-limit", "loud", "--", "x"}}) {
+  for (const cli::Words& words : {cli::Words{"run", "--wait", "1x", "--", "x"},
+                                  cli::Words{"run", "--max-time", "0s", "--", "x"},
+                                  cli::Words{"run", "--power-limit", "loud", "--", "x"}}) {
     const Error error = error_of(verb_of<RunVerb>(words));
     EXPECT_EQ(error.code, Errc::invalid) << words[1];
     EXPECT_THAT(error.message, HasSubstr(words[1]));
