@@ -43,7 +43,7 @@ std::string long_word(std::string_view model) {
 // "h100", "rtx_4090": the first part with a digit, with the parts of the series before it.
 std::string short_word(std::string_view model) {
   constexpr std::string_view kSeries[] = {"rtx", "gtx", "titan"};
-  const std::string whole = long_word(model);
+  std::string whole = long_word(model);
   std::string_view rest = whole;
   std::string series;
   while (!rest.empty()) {

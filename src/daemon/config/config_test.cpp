@@ -209,6 +209,7 @@ TEST(Keys, EverySetValueReadsBack) {
                              : key.name == "fair"      ? "strict"
                              : key.name == "dialect"   ? "both"
                              : key.name == "profile"   ? "minimal"
+                             : key.name == "through"   ? "slurm"
                              : key.name == "anonymous" ? "metrics"
                              : key.name == "clients"   ? "DNS:a = read"
                                                        : "something";
