@@ -19,9 +19,10 @@ is most of the work: 14 sources of src/cli took 14 s of processor time so, and 6
 is not clean,
 its sources are linted one by one, and only that counts.
 
-KNOWN is a cache: a hash for each source that was found clean, of its text, of the text of each of our
-headers that it includes, directly or not, and of RULES. Names are no part of it: a file that is moved
-stays clean. It is written source by source, so that a run that was stopped goes on where it was.
+KNOWN is a file in the user's cache, for all clones: a hash for each source that was found clean, of its
+text, of the text of each of our headers that it includes, directly or not, and of RULES. Names are no part
+of it: a file that is moved stays clean. It is written source by source, so that a run that was stopped goes
+on where it was.
 The last run's sum is in SUMMARY, in one line.
 """
 
@@ -44,7 +45,8 @@ from house import ROOT, code_of, our_files
 
 OURS = ("src/", "simulator/", "tests/", "fuzz/")
 RULES = (".clang-tidy", "tools/check/requirements.txt")  # what is looked for, and by which version
-KNOWN = "build/lint/clean.txt"
+KNOWN = "gpuyard/lint-clean.txt"
+MOST_KNOWN = 50_000  # hashes; the newest are kept
 SUMMARY = "build/lint/summary.txt"
 COMMITS = 20
 MINUTES = 10
@@ -257,9 +259,19 @@ def chosen(root: Path, all_sources: dict[str, Source], everything: bool) -> tupl
     return first, others, f"base {base}; {len(first)} for changed texts, {len(others)} for their headers"
 
 
+def known_file() -> Path:
+    """KNOWN, in a directory that exists, and of bounded length."""
+    file = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / KNOWN
+    file.parent.mkdir(parents=True, exist_ok=True)
+    hashes = file.read_text(encoding="ascii").split() if file.exists() else []
+    if len(hashes) > MOST_KNOWN:
+        file.write_text("".join(f"{one}\n" for one in hashes[-MOST_KNOWN // 2:]), encoding="ascii")
+    return file
+
+
 def check(root: Path, build: Path, jobs: int, everything: bool) -> int:
     until = float("inf") if everything else time.monotonic() + MINUTES * 60
-    known = root / KNOWN
+    known = known_file()
     all_sources = sources(root, build)
     if not all_sources:
         print("lint: the compile commands hold no source of ours")
@@ -276,7 +288,7 @@ def check(root: Path, build: Path, jobs: int, everything: bool) -> int:
     unknown = sum(map(len, batches))
     summary = f"{len(wanted)} of {counted(len(all_sources))}, {why}; {len(wanted) - unknown} known to be clean"
     print(f"lint: {summary}", flush=True)
-    known.parent.mkdir(parents=True, exist_ok=True)
+    (root / SUMMARY).parent.mkdir(parents=True, exist_ok=True)
     bad, left = [], []
     for name, is_clean in lint_all(root, all_sources, batches, jobs, until):
         if is_clean is None:

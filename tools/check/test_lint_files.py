@@ -55,6 +55,7 @@ def tree(tmp_path, monkeypatch):
     (root / "build/clang-tidy").chmod(0o755)
     monkeypatch.setattr(lint_files, "TIDY", (str(root / "build/clang-tidy"),))
     monkeypatch.delenv("GPUYARD_LINT_BASE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(root / "build/cache"))
     compiled(root, "src/base/a.cpp", "src/base/b.cpp", "src/base/c.cpp", "build/made.cpp")
     return root
 
@@ -75,7 +76,7 @@ def lint(tree, *arguments, jobs="1"):
 
 
 def forget(tree):
-    (tree / KNOWN).unlink(missing_ok=True)
+    (tree / "build/cache" / KNOWN).unlink(missing_ok=True)
 
 
 # Sources known to be clean.
@@ -101,6 +102,13 @@ def test_change_selects_including_sources(tree, changed, again):
     lint(tree, "--all")
     write(tree, changed, (tree / changed).read_text() + "int changed;\n")
     assert lint(tree, "--all") == (0, again)
+
+
+def test_only_the_newest_hashes_are_kept(tree, monkeypatch):
+    monkeypatch.setattr(lint_files, "MOST_KNOWN", 2)
+    lint(tree, "--all")
+    assert lint(tree, "--all")[1] != ALL
+    assert len((tree / "build/cache" / KNOWN).read_text().split()) <= 3
 
 
 def test_a_moved_file_is_still_clean(tree):
