@@ -369,7 +369,7 @@ TEST(JsonUnits, EachDurationOfAQuarterIsExact) {
   }
 }
 
-TEST(JsonUnits, RefuseATimeAndALengthThatAreNone) {
+TEST(JsonUnits, InvalidTimeOrDurationIsRefused) {
   const auto problem = [](std::string_view at, std::string_view seconds) {
     const auto read = from_json<Typed>(
         fmt::format(R"({{"who":null,"seconds":{},"limit_s":null,"at":{}}})", seconds, at));

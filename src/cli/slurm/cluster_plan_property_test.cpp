@@ -151,7 +151,7 @@ void check_node(const ClusterPlan& plan, const PlannedHost& host, const Words& n
   if (memory >= gpus) RC_ASSERT(setting_in(plan, "DefMemPerGPU") * gpus <= memory);
 }
 
-TEST(ClusterPlanProperty, FilesAgreeWithEachOtherAndTheMachines) {
+TEST(ClusterPlanProperty, FilesMatchInventories) {
   check_property(fewer_if_sanitized(kPlanCases), [] {
     ClusterSpec spec;
     const int count = *rc::gen::inRange(1, 5);
@@ -176,7 +176,7 @@ TEST(ClusterPlanProperty, FilesAgreeWithEachOtherAndTheMachines) {
   });
 }
 
-TEST(ClusterPlanProperty, EveryModelHasATypeOfItsOwn) {
+TEST(ClusterPlanProperty, TypesAreUnique) {
   check_property(fewer_if_sanitized(kPlanCases), [] {
     const auto part = rc::gen::elementOf(std::vector<std::string>{
         "NVIDIA", "A100", "a100", "-", " ", "_", "PCIE", "80GB", "RTX", "4090", "\n", "(", ":"});

@@ -71,14 +71,14 @@ TEST(ClusterPlan, GpuHasItsShareOfCoresAndMemory) {
 }
 
 // Slurm allocates whole cores: 3 of 28 CPUs would be 2 cores, too many for 8 GPUs.
-TEST(ClusterPlan, ShareOfCpusIsOfWholeCores) {
+TEST(ClusterPlan, CpuShareIsMultipleOfThreadsPerCore) {
   PlannedHost host = host_with("lab1", {2, 7, 2}, 100'000);
   add_gpus(host, kH100, 8);
   EXPECT_THAT(file_of(plan_cluster({{host}, "lab1"}), "slurm.conf"),
               HasSubstr("\nDefCpuPerGPU=2\n"));
 }
 
-TEST(ClusterPlan, ShareIsThatOfTheSmallestMachine) {
+TEST(ClusterPlan, ShareIsSmallestOfAllNodes) {
   ClusterSpec spec = three_labs();
   spec.hosts[2] = host_with("lab3", {1, 4, 1}, 1'000);
   add_gpus(spec.hosts[2], kH100, 2);
@@ -86,7 +86,7 @@ TEST(ClusterPlan, ShareIsThatOfTheSmallestMachine) {
               HasSubstr("\nDefCpuPerGPU=2\nDefMemPerGPU=490\n"));
 }
 
-TEST(ClusterPlan, GpusOutOfOrderAreInOrderOfTheirFiles) {
+TEST(ClusterPlan, GpusAreSortedByMinorNumber) {
   PlannedHost host = host_with("lab1", {1, 4, 1}, 1'000);
   add_gpus(host, kH100, 4);
   for (const std::size_t i : {0U, 1U, 2U, 3U}) {
@@ -132,7 +132,7 @@ TEST(ClusterPlan, ContradictoryLayoutIsUnknown) {
               HasSubstr("\nNodeName=lab1 CPUs=32 RealMemory="));
 }
 
-TEST(ClusterPlan, GpuInMigModeIsLeftOutAndNamed) {
+TEST(ClusterPlan, GpuInMigModeIsExcludedWithRemark) {
   ClusterSpec spec = three_labs();
   spec.hosts[1].inventory.gpus[3].mig_enabled = true;
   const ClusterPlan plan = plan_cluster(spec);
@@ -175,7 +175,7 @@ TEST(ClusterPlan, WithAccountingSharesByGpuTime) {
   EXPECT_THAT(file_of(plan, "README.md"), HasSubstr("sacctmgr -i add cluster cluster\n"));
 }
 
-TEST(ClusterPlan, UrlIsAnyHostsName) {
+TEST(ClusterPlan, UrlNamesHost) {
   ClusterSpec spec = three_labs();
   spec.hosts[0].name = "ssh://alice@10.0.0.7";
   spec.hosts[1].name = "lab2.example.org";
@@ -210,7 +210,7 @@ TEST(ClusterPlan, OtherHostNameIsRefused) {
 }
 
 // The name comes from another machine's daemon.
-TEST(ClusterPlan, NameThatWouldBeAnotherLineIsRefused) {
+TEST(ClusterPlan, NameWithLineBreakIsRefused) {
   for (const char* const name : {"lab2\nProlog=/tmp/x", "lab[1-9]", "a,b", "DEFAULT", "-x", ""}) {
     EXPECT_THAT(messages_with([&](PlannedHost& host) {
                   host.name = "ssh://10.0.0.2";
@@ -284,7 +284,7 @@ std::string section_of(const std::string& title, const ClusterSpec& spec) {
   return text;
 }
 
-TEST(ClusterPlan, FilesOfTwoLabsAreThoseOfTheDocument) {
+TEST(ClusterPlan, FilesOfTwoLabsMatchDocument) {
   PlannedHost big = host_with("big", {4, 16, 2}, 1'031'542);
   add_gpus(big, "NVIDIA A100-SXM4-80GB", 4);
   add_gpus(big, "NVIDIA A100-PCIE-40GB", 2);

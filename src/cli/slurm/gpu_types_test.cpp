@@ -13,7 +13,7 @@ std::string type_of(const std::string& model) {
   return gpu_types_of({model}).at(model);
 }
 
-TEST(GpuTypes, ModelIsItsChip) {
+TEST(GpuTypes, TypeIsNameOfChip) {
   EXPECT_EQ(type_of("NVIDIA H100 80GB HBM3"), "h100");
   EXPECT_EQ(type_of("NVIDIA A100-SXM4-80GB"), "a100");
   EXPECT_EQ(type_of("NVIDIA L40S"), "l40s");

@@ -9,7 +9,7 @@
 
 namespace gpuyard::cli::slurm {
 
-// What `slurmd -C` and `slurmd -G` print for this machine.
+// The output of `slurmd -C` and `slurmd -G` on this machine.
 struct SlurmdReport {
   std::string hardware;
   std::string gpus;

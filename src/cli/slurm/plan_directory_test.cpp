@@ -54,7 +54,7 @@ TEST_F(PlanDirectory, FilesAreWrittenForTheOwnerAlone) {
   EXPECT_THAT(names(), UnorderedElementsAre("slurm.conf", "munge.key"));
 }
 
-TEST_F(PlanDirectory, ExistingFileStaysAndTheDifferenceIsReported) {
+TEST_F(PlanDirectory, ExistingFileIsKeptAndDifferenceReported) {
   placed({{"slurm.conf", "a\nb\n"}, {"gres.conf", "x\n"}});
   const auto again = placed({{"slurm.conf", "b\nc\n"}, {"gres.conf", "x\n"}});
   EXPECT_EQ(text_of("slurm.conf"), "a\nb\n");
@@ -75,7 +75,7 @@ TEST_F(PlanDirectory, ExistingKeyIsKept) {
   EXPECT_EQ(text_of("munge.key"), "old");
 }
 
-TEST_F(PlanDirectory, DifferenceOfAFileForItsOwnerIsNotShown) {
+TEST_F(PlanDirectory, DifferenceOfPrivateFileIsNotPrinted) {
   placed({{"slurmdbd.conf", "StoragePass=x\n", 0600}});
   EXPECT_THAT(placed({{"slurmdbd.conf", "b\n", 0600}}).front().difference, IsEmpty());
 }

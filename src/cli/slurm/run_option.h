@@ -1,5 +1,5 @@
-// What becomes of each option of `gpuyard run` when Slurm allocates the GPUs. From this one table
-// come the words for srun and for the node, the refusals, and the table in docs/slurm.md.
+// The treatment of each option of `gpuyard run` when Slurm allocates the GPUs. This table yields
+// the arguments of srun and of the step on the node, the refusals, and the table in docs/slurm.md.
 #pragma once
 
 #include <span>

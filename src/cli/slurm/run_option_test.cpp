@@ -41,7 +41,7 @@ TEST(SlurmRunOption, TableIsInTheDocumentation) {
   EXPECT_THAT(document("slurm.md"), HasSubstr("\n" + run_options_table() + "\n"));
 }
 
-TEST(SlurmRunOption, LineMeansTheSameWhenItIsParsedAgain) {
+TEST(SlurmRunOption, RunLineParsesToSameOptions) {
   const std::string line = run_line(verb_of<RunVerb>(
       {"run",     "-n",       "3",       "--min-free", "20G",        "--model", "H100 NVL",
        "--among", "0,1",      "--wait",  "10m",        "--max-time", "2h",      "--power-limit",

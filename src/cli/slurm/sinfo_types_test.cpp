@@ -8,7 +8,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(SinfoTypes, AreReadFromTheLinesOfSinfo) {
+TEST(SinfoTypes, SinfoOutputIsParsed) {
   EXPECT_THAT(parse_gpu_types("gpu:h100:8(S:0-1)\n"
                               "gpu:a100:2(S:0,2),gpu:h100:2(S:1,3),shard:h200:16(S:0,1)\n"
                               "(null)\n"
@@ -19,7 +19,7 @@ TEST(SinfoTypes, AreReadFromTheLinesOfSinfo) {
   EXPECT_THAT(parse_gpu_types(""), IsEmpty());
 }
 
-TEST(SinfoTypes, ModelMatchesWhateverItsCaseAndPunctuation) {
+TEST(SinfoTypes, CaseAndPunctuationOfModelAreIgnored) {
   const std::vector<std::string> types = {"a100_40gb", "a100_80gb", "nvidia_h100_nvl"};
   EXPECT_THAT(types_of_model(types, "H100 NVL"), ElementsAre("nvidia_h100_nvl"));
   EXPECT_THAT(types_of_model(types, "A100"), ElementsAre("a100_40gb", "a100_80gb"));
@@ -28,7 +28,7 @@ TEST(SinfoTypes, ModelMatchesWhateverItsCaseAndPunctuation) {
   EXPECT_THAT(types_of_model(types, "--"), IsEmpty());
 }
 
-TEST(SinfoTypes, ModelThatIsTheNameOfATypeMeansThatTypeAlone) {
+TEST(SinfoTypes, ExactTypeNameMatchesOnlyThatType) {
   const std::vector<std::string> types = {"h100", "h100_nvl"};
   EXPECT_THAT(types_of_model(types, "H100"), ElementsAre("h100"));
   EXPECT_THAT(types_of_model(types, "h100_nvl"), ElementsAre("h100_nvl"));

@@ -29,7 +29,7 @@ Error error_of(const RunVerb& verb, const SrunPlace& place = login_node()) {
   return words ? Error{Errc::internal, ""} : words.error();
 }
 
-TEST(SrunLine, AsksForTheGpusAndStartsOurProgramOnTheNode) {
+TEST(SrunLine, ClaimBecomesGresAndStartsGpuyardOnNode) {
   EXPECT_EQ(line_of(verb_of<RunVerb>({"run", "-n", "2", "--model", "H100", "--max-time", "2h", "--",
                                       "./train.sh", "--gpus={uuids}"})),
             "srun -N1 -n1 --gres=gpu:h100:2 --time=120 --job-name=train.sh --disable-status "
@@ -65,7 +65,7 @@ TEST(SrunLine, PassesOnTheNoteTheTerminalAndSilence) {
             "/bin/gpuyard run --job-directory /home/a -n 1 --note a b --quiet -- x");
 }
 
-TEST(SrunLine, InAJobTakesTheGpusOfThatJob) {
+TEST(SrunLine, StepWithinJobRequestsNoGpus) {
   SrunPlace place = login_node();
   place.in_job = true;
   EXPECT_EQ(line_of(verb_of<RunVerb>({"run", "-n", "2", "--model", "A100", "--max-time", "2h",
@@ -75,7 +75,7 @@ TEST(SrunLine, InAJobTakesTheGpusOfThatJob) {
             "--in-job -n 2 --model A100 --max-time 2h --note n -- x");
 }
 
-TEST(SrunLine, RefusesAModelOfTwoTypesWithALineForEach) {
+TEST(SrunLine, AmbiguousModelIsRefusedWithCommandForEachType) {
   const Error error = error_of(
       verb_of<RunVerb>({"run", "-n", "2", "--through", "slurm", "--model", "A100", "--", "x"}));
   EXPECT_EQ(error.code, Errc::invalid);
@@ -85,7 +85,7 @@ TEST(SrunLine, RefusesAModelOfTwoTypesWithALineForEach) {
             "gpuyard run -n 2 --model a100_80gb --through slurm -- x");
 }
 
-TEST(SrunLine, RefusesAModelOfNoType) {
+TEST(SrunLine, UnknownModelIsRefused) {
   const auto verb = verb_of<RunVerb>({"run", "--model", "L4", "--", "x"});
   EXPECT_EQ(error_of(verb).cause, "its types are a100_40gb, a100_80gb, h100");
   EXPECT_THAT(error_of(verb).hint, HasSubstr("gpuyard run -n 1 --model h100 -- x"));
@@ -95,7 +95,7 @@ TEST(SrunLine, RefusesAModelOfNoType) {
   EXPECT_EQ(error_of(verb, untyped).hint, "gpuyard run -n 1 -- x");
 }
 
-TEST(SrunLine, RefusesWhatSlurmCannotDoWithTheNearestLine) {
+TEST(SrunLine, UnsupportedOptionIsRefusedWithReplacement) {
   const Error error = error_of(verb_of<RunVerb>(
       {"run", "-n", "2", "--min-free", "40G", "--model", "H100", "--among", "0,1", "--", "x"}));
   EXPECT_EQ(error.code, Errc::invalid);

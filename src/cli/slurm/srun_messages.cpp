@@ -8,7 +8,7 @@
 namespace gpuyard::cli::slurm {
 namespace {
 
-// srun's words for a refusal, from Slurm's own list of errors, and what they mean for the user.
+// Error messages of srun, from Slurm's list of errors, with our error code, message and hint.
 struct SrunRefusal {
   std::string_view words;
   Errc code;

@@ -12,7 +12,7 @@ SrunMessages messages_of(std::string_view text) {
 }
 
 // The words are those of Slurm 22.05.
-TEST(SrunMessages, RefusalSaysWhatItMeans) {
+TEST(SrunMessages, RefusalHasCodeMessageAndHint) {
   const auto code_of = [](std::string_view text) {
     const auto refusal = messages_of(text).refusal();
     return refusal ? std::optional(refusal->code) : std::nullopt;

@@ -43,7 +43,7 @@ inline constexpr int kMaxMinimalSeriesPerGpu = 20;
 // The readings of the minimal profile: one series of a GPU each.
 std::span<const Metric> minimal_readings();
 
-// What is exported.
+// The exported series.
 struct Selection {
   Dialect dialect = Dialect::gpuyard;
   Profile profile = Profile::full;

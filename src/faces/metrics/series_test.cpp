@@ -46,7 +46,7 @@ TEST(Series, MinimalProfileHasAtMostTwentyPerGpu) {
   EXPECT_EQ(per_gpu, kMaxMinimalSeriesPerGpu);
 }
 
-TEST(Series, OfMinimalProfileAreThoseOfTheFull) {
+TEST(Series, MinimalProfileIsSubsetOfFull) {
   const Snapshot fleet = fleet_of(1);
   const std::string full = samples_in(render(fleet, {"1"}, "p", Format::text));
   const std::string minimal =

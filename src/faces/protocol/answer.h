@@ -1,4 +1,4 @@
-// What most answers of the API begin with.
+// The fields at the start of most API responses.
 #pragma once
 
 #include "base/record.h"
