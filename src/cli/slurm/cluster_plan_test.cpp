@@ -175,7 +175,7 @@ TEST(ClusterPlan, WithAccountingSharesByGpuTime) {
   EXPECT_THAT(file_of(plan, "README.md"), HasSubstr("sacctmgr -i add cluster cluster\n"));
 }
 
-TEST(ClusterPlan, UrlNamesHost) {
+TEST(ClusterPlan, HostMayBeUrl) {
   ClusterSpec spec = three_labs();
   spec.hosts[0].name = "ssh://alice@10.0.0.7";
   spec.hosts[1].name = "lab2.example.org";
@@ -210,7 +210,7 @@ TEST(ClusterPlan, OtherHostNameIsRefused) {
 }
 
 // The name comes from another machine's daemon.
-TEST(ClusterPlan, NameWithLineBreakIsRefused) {
+TEST(ClusterPlan, InvalidNodeNameIsRefused) {
   for (const char* const name : {"lab2\nProlog=/tmp/x", "lab[1-9]", "a,b", "DEFAULT", "-x", ""}) {
     EXPECT_THAT(messages_with([&](PlannedHost& host) {
                   host.name = "ssh://10.0.0.2";
