@@ -39,10 +39,15 @@ finish_stage() {
   record_stage "$name" "$seconds" "$result"
 }
 
+# log_of NAME - the file that keeps a stage's output.
+log_of() {
+  printf 'build/logs/%s.log' "${1// /-}"
+}
+
 # stage NAME COMMAND... - output goes to build/logs/<name>.log; on failure its tail is shown.
 stage() {
   local name=$1 log started=$SECONDS status
-  log="build/logs/${name// /-}.log"
+  log=$(log_of "$name")
   shift
   mkdir -p build/logs
   printf '== %s\n' "$name"
@@ -57,13 +62,35 @@ stage() {
 }
 
 # shown_stage NAME COMMAND... - as stage, but the output is shown and nothing follows it, so that
-# the last line of a test run is CTest's own.
+# the last line of a test run is CTest's own. A run with YARD_STAGES keeps it in the log, too.
 shown_stage() {
   local name=$1 started=$SECONDS status
   shift
   printf '== %s\n' "$name"
-  run_strictly "$@" </dev/null
+  if [[ -z ${YARD_STAGES:-} ]]; then
+    run_strictly "$@" </dev/null
+  else
+    mkdir -p build/logs
+    set +e
+    (
+      run_strictly "$@"
+      exit "$status"
+    ) </dev/null 2>&1 | tee "$(log_of "$name")"
+    status=${PIPESTATUS[0]}
+    set -e
+  fi
   finish_stage "$name" $((SECONDS - started))
+}
+
+# failed_stage_logs FILE - the end of each failed stage's log, of the stages in FILE.
+failed_stage_logs() {
+  local name result log
+  while IFS=$'\t' read -r name _ result; do
+    log=$(log_of "$name")
+    [[ $result == failed && -e $log ]] || continue
+    printf '\n== %s failed; its last lines (%s):\n' "$name" "$log"
+    tail -n 40 "$log"
+  done <"$1"
 }
 
 # skip_stage NAME WHY - a stage that cannot run because an earlier one failed.

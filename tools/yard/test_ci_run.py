@@ -68,6 +68,23 @@ def test_failing_verb_fails_run_but_others_continue(ci, verb):
     assert "clients 1:15 ok" in " ".join(run.stdout.split())
 
 
+@pytest.mark.parametrize("kind", ["stage", "shown_stage"])
+def test_output_of_failed_stage_follows_the_tables(ci, kind):
+    run = ci(GOOD + f"""if [[ $1 == check ]]; then
+      {kind} "tidy up" sh -c 'seq 100; echo a finding; exit 3'
+      {kind} "well" echo all is well
+      stage_failed "tidy up" && ! stage_failed well
+      exit 1
+    fi""")
+    assert run.returncode == 1
+    end = run.stdout[run.stdout.index("\nproof "):]
+    assert "== tidy up failed; its last lines (build/logs/tidy-up.log):\n62\n" in end
+    assert "\n100\na finding\n" in end
+    assert "all is well" not in end
+    assert re.search(r"^tidy up +\d:\d\d +failed$", run.stdout, re.MULTILINE)
+    assert re.search(r"^well +\d:\d\d +ok$", run.stdout, re.MULTILINE)
+
+
 REPORTS = "import sys\nfor place in sys.argv[1:]: open(place + '/now.xml')\n"
 
 
