@@ -132,8 +132,7 @@ int renew(const LeaseVerb& verb, const http::Endpoint& daemon, const NamedLease&
 
 int print_released(const Result<protocol::ReleaseAnswer>& answer, const LeaseVerb& verb) {
   if (!answer) return print_lease(answer.error(), verb);
-  return print_lease(LeaseAnswer{static_cast<const protocol::AnswerHead&>(*answer), answer->lease},
-                     verb);
+  return print_lease(static_cast<const LeaseAnswer&>(*answer), verb);
 }
 
 // The daemon looks for the processes before it answers.

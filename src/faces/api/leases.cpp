@@ -217,9 +217,8 @@ std::string note_of(const lease::SignalResult& result) {
 
 protocol::ReleaseAnswer release_view(LeaseApi& api, const RouteCall& call,
                                      const lease::Lease& lease) {
-  auto answer =
-      answer_of(api.facts, view_with_position(api.facts, lease, viewer_of(call.principal)));
-  return {answer, std::move(answer.lease), std::nullopt};
+  return {answer_of(api.facts, view_with_position(api.facts, lease, viewer_of(call.principal))),
+          std::nullopt};
 }
 
 void signal_processes(LeaseApi& api, const RouteCall& call, const std::string& id,

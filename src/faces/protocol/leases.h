@@ -266,11 +266,10 @@ GPUYARD_ABOUT(UnsignalledProcesses,
               {"why", "Why no process is listed; otherwise empty."})
 inline constexpr std::size_t kMaxUnsignalled = 1000;
 
-struct ReleaseAnswer : AnswerHead {
-  Lease lease;
+struct ReleaseAnswer : LeaseAnswer {
   std::optional<UnsignalledProcesses> unsignalled;
 };
-BOOST_DESCRIBE_STRUCT(ReleaseAnswer, (AnswerHead), (lease, unsignalled))
+BOOST_DESCRIBE_STRUCT(ReleaseAnswer, (LeaseAnswer), (unsignalled))
 GPUYARD_ABOUT(ReleaseAnswer,
               {"unsignalled",
                "Processes that did not get the signal of the request; null: there are none, or no "
