@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Iterator, Optional
+from typing import Generic, Iterator, Optional, Protocol, TypeVar
 
 from .calls import Gpus
 from .endpoint import Endpoint
@@ -14,19 +14,24 @@ from .sse import ServerEvent
 from .transport import EventStream
 
 
-class Events:
-    """The daemon's events, each once and in order, across restarts of the daemon. One thread.
+class Stream(Protocol):
+    last_received_at: float
 
-        for event in client.events(): ...
-        event = events.next(wait=5)     # None: no event in time
-    """
+    def close(self) -> None: ...
+
+
+AnyStream = TypeVar("AnyStream", bound=Stream)
+
+
+class EventsBase(Generic[AnyStream]):
+    """The common part of the blocking and the asyncio events."""
 
     def __init__(self, endpoint: Endpoint, since: str, gpus: Optional[Gpus], deadline: float
                  ) -> None:
         self._endpoint = endpoint
         self._deadline = deadline
         self._follower = EventFollower(endpoint.name, since, gpus)
-        self._stream: Optional[EventStream] = None
+        self._stream: Optional[AnyStream] = None
         self._received: deque[ServerEvent] = deque()
         self._retry_at = 0.0
 
@@ -34,6 +39,44 @@ class Events:
     def last(self) -> str:
         """The ID of the last event. Pass it as `since` to continue after it."""
         return self._follower.last
+
+    def close(self) -> None:
+        """Closes the stream. next() opens it again, after the last event."""
+        self._received.clear()
+        if self._stream:
+            self._stream.close()
+            self._stream = None
+
+    def _pop_received(self) -> Optional[Event]:
+        while self._received:
+            event = self._follower.on_event(self._received.popleft())
+            if event and event.kind == "lost":
+                self.close()
+            if event:
+                return event
+        return None
+
+    def _on_read(self, received: Optional[list[ServerEvent]]) -> Optional[Event]:
+        assert self._stream
+        if received is None:
+            return self._on_disconnect(self._follower.stopped_error())
+        if not received and time.monotonic() - self._stream.last_received_at > LONGEST_QUIET:
+            return self._on_disconnect(self._follower.silence_error())
+        self._received.extend(received)
+        return None
+
+    def _on_disconnect(self, error: Error) -> Optional[Event]:
+        self.close()
+        self._retry_at = time.monotonic() + RETRY_AFTER
+        return self._follower.on_disconnect(error)
+
+
+class Events(EventsBase[EventStream]):
+    """The daemon's events, each once and in order, across restarts of the daemon. One thread.
+
+        for event in client.events(): ...
+        event = events.next(wait=5)     # None: no event in time
+    """
 
     def __iter__(self) -> Iterator[Event]:
         return self
@@ -49,13 +92,6 @@ class Events:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def close(self) -> None:
-        """Closes the stream. next() opens it again, after the last event."""
-        self._received.clear()
-        if self._stream:
-            self._stream.close()
-            self._stream = None
 
     def next(self, wait: float) -> Optional[Event]:
         """The next event, or None after `wait` seconds; connecting may take longer. Raises an error
@@ -74,13 +110,7 @@ class Events:
             if time.monotonic() < self._retry_at:
                 return None
             return self._open()
-        while self._received:
-            event = self._follower.on_event(self._received.popleft())
-            if event and event.kind == "lost":
-                self.close()
-            if event:
-                return event
-        return self._read(end)
+        return self._pop_received() or self._read(end)
 
     def _open(self) -> Optional[Event]:
         try:
@@ -95,14 +125,4 @@ class Events:
             received = self._stream.read(end)
         except Error as error:
             return self._on_disconnect(error)
-        if received is None:
-            return self._on_disconnect(self._follower.stopped_error())
-        if not received and time.monotonic() - self._stream.last_received_at > LONGEST_QUIET:
-            return self._on_disconnect(self._follower.silence_error())
-        self._received.extend(received)
-        return None
-
-    def _on_disconnect(self, error: Error) -> Optional[Event]:
-        self.close()
-        self._retry_at = time.monotonic() + RETRY_AFTER
-        return self._follower.on_disconnect(error)
+        return self._on_read(received)

@@ -11,7 +11,7 @@ from typing import Optional
 
 from . import http
 from .endpoint import Endpoint
-from .errors import Denied, Error, TimedOut, Unavailable
+from .errors import Denied, Error, TimedOut, Unavailable, error_of_answer
 from .sse import EventParser, ServerEvent
 from .ssh import LOGIN_SECONDS, Login, after_greeting
 
@@ -45,7 +45,6 @@ class Connection:
 
     def __init__(self, endpoint: Endpoint, deadline: float) -> None:
         self.endpoint = endpoint
-        self.fresh = True  # no request has been answered over it
         self._login: Optional[Login] = None
         self._owner = os.getpid()
         if endpoint.kind == "ssh":
@@ -237,8 +236,6 @@ class EventStream:
             raise
 
     def _raise_refusal(self, until: float) -> None:
-        from .errors import error_of_answer
-
         assert self._parser.head is not None
         body = self._parser.take()
         while not self._parser.done and len(body) < http.MOST_HEAD:
