@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Callable, Mapping, Optional
 
 from . import calls, models
-from .calls import Gpus
+from .calls import CallSequence, Gpus, Sleep
 from .cuda import why_no_gpu
 from .errors import Error, is_transient
 
@@ -37,13 +37,16 @@ class Measurement:
         """Whether the block has ended, so that the numbers are final."""
         return self._ended
 
+    def _current(self) -> Optional[models.EnergyWindow]:
+        """The measurement that the properties show."""
+        return self._result()
+
     def _result(self) -> Optional[models.EnergyWindow]:
         return None if self._error else self._window
 
     def _on_begun(self, window: models.EnergyWindow) -> None:
         self._id = window.id
-        self._window = window
-        self._error = ""
+        self._on_measured(window)
 
     def _on_measured(self, window: models.EnergyWindow) -> None:
         self._window = window
@@ -52,9 +55,47 @@ class Measurement:
     def _on_error(self, error: Error) -> None:
         self._error = str(error)
 
-    def _co2(self, window: Optional[models.EnergyWindow], grid: float) -> Optional[float]:
-        joules = joules_of(window)
+    def _measure(self) -> CallSequence[Optional[models.EnergyWindow]]:
+        if self._id and not self._ended:
+            try:
+                self._on_measured((yield from calls.measure_window(self._id)))
+            except Error as error:
+                self._on_error(error)
+        return self._result()
+
+    def _end(self) -> CallSequence[None]:
+        ended, self._ended = self._ended, True
+        end = time.monotonic() + ENDS_WITHIN
+        while self._id and not ended:
+            try:
+                self._on_measured((yield from calls.end_window(self._id)))
+                return
+            except Error as error:
+                self._on_error(error)
+                if not is_transient(error) or time.monotonic() >= end:
+                    return
+            yield Sleep(0.2)
+
+    @property
+    def by_gpu(self) -> Mapping[str, Optional[float]]:
+        """Joules by GPU UUID. None: unknown."""
+        return by_gpu_of(self._current())
+
+    @property
+    def seconds(self) -> Optional[float]:
+        window = self._current()
+        return window.seconds if window else None
+
+    def co2(self, *, grid: float) -> Optional[float]:
+        """Grams of CO2; `grid`: grams of CO2 per kWh."""
+        joules = joules_of(self._current())
         return None if joules is None else joules / JOULES_PER_KWH * grid
+
+    @property
+    def why(self) -> Optional[str]:
+        """Why the energy, or a part of it, is unknown. None: all is known."""
+        window = self._current()
+        return self._error or why_of(window)
 
 
 def joules_of(window: Optional[models.EnergyWindow]) -> Optional[float]:
@@ -135,30 +176,19 @@ class Energy(Measurement):
 
     def end(self) -> Energy:
         """Ends the measurement; from now on the numbers are final."""
-        if self._ended or not self._id or self._client is None:
+        if self._client is None:
             self._ended = True
-            return self
-        self._ended = True
-        end = time.monotonic() + ENDS_WITHIN
-        while True:
-            try:
-                self._on_measured(self._client.end_energy_window(self._id))
-                return self
-            except Error as error:
-                self._on_error(error)
-                if not is_transient(error) or time.monotonic() >= end:
-                    return self
-            time.sleep(0.2)
+        else:
+            self._client.run(self._end())
+        return self
 
     def measure(self) -> Optional[models.EnergyWindow]:
         """The daemon's record of the measurement: until now, or until the end of the block. None if
         unknown; `why` has the reason."""
-        if self._id and not self._ended and self._client is not None:
-            try:
-                self._on_measured(self._client.measure_energy(self._id))
-            except Error as error:
-                self._on_error(error)
-        return self._result()
+        return self._result() if self._client is None else self._client.run(self._measure())
+
+    def _current(self) -> Optional[models.EnergyWindow]:
+        return self.measure()
 
     @property
     def joules(self) -> Optional[float]:
@@ -166,29 +196,9 @@ class Energy(Measurement):
         return joules_of(self.measure())
 
     @property
-    def by_gpu(self) -> Mapping[str, Optional[float]]:
-        """Joules by GPU UUID. None: unknown."""
-        return by_gpu_of(self.measure())
-
-    @property
-    def seconds(self) -> Optional[float]:
-        window = self.measure()
-        return window.seconds if window else None
-
-    @property
     def kwh(self) -> Optional[float]:
         joules = self.joules
         return None if joules is None else joules / JOULES_PER_KWH
-
-    def co2(self, *, grid: float) -> Optional[float]:
-        """Grams of CO2; `grid`: grams of CO2 per kWh."""
-        return self._co2(self.measure(), grid)
-
-    @property
-    def why(self) -> Optional[str]:
-        """Why the energy, or a part of it, is unknown. None: all is known."""
-        window = self.measure()
-        return self._error or why_of(window)
 
     def __repr__(self) -> str:
         joules, why = self.joules, self.why

@@ -7,11 +7,12 @@ import os
 import threading
 import time
 import warnings
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Callable, Optional
 
 from . import calls, cuda, models
+from .calls import CallSequence, Sleep
 from .errors import Conflict, Error, Invalid, NotFound, is_transient
-from .units import Duration
+from .units import Duration, seconds_of
 
 if TYPE_CHECKING:
     from .client import Client
@@ -32,6 +33,7 @@ class LeaseBase:
         self._owner = os.getpid()
         self._sets_environment = False
         self._lost = ""
+        self._end_renewals: Callable[[], object] = lambda: None
 
     @property
     def record(self) -> models.Lease:
@@ -111,6 +113,34 @@ class LeaseBase:
         held, self._held = self._held, False
         return held and os.getpid() == self._owner and not self._lost
 
+    def _release_with_retries(self) -> CallSequence[None]:
+        """The work in the block is done, so an unavailable daemon only causes a warning."""
+        if not self._leave():
+            return
+        self._end_renewals()
+        end = time.monotonic() + LEAVES_WITHIN
+        fence = self._record.fence if self._record else None
+        while True:
+            try:
+                self._record = yield from calls.release(self.id, fence, insists=False)
+                return
+            except NotFound:
+                return
+            except Error as error:
+                if not is_transient(error) or time.monotonic() >= end:
+                    warnings.warn(f"lease {self.id} could not be released: {error}. It ends with "
+                                  "this process, or when it expires", RuntimeWarning, stacklevel=4)
+                    return
+            yield Sleep(0.2)
+
+    def _renew(self, ttl: Optional[Duration]) -> CallSequence[models.Lease]:
+        lasts = self._request.ttl_s if ttl is None else ttl
+        if lasts is None:
+            raise Invalid(f"lease {self.id} lasts as long as this process; it needs no renewal")
+        self._check_held()
+        self._record = yield from calls.renew(self.id, seconds_of(lasts), self.fence)
+        return self._record
+
     def _renewal_interval(self) -> Optional[float]:
         return None if self._request.ttl_s is None else self._request.ttl_s / 3
 
@@ -135,15 +165,12 @@ class Lease(LeaseBase):
     def __init__(self, client: Client, request: models.LeaseRequest, wait: Optional[float]) -> None:
         super().__init__(request, wait)
         self._client = client
-        self._stop: Optional[threading.Event] = None
 
     def __enter__(self) -> Lease:
         return self.take()
 
     def __exit__(self, *_: object) -> None:
-        if self._leave():
-            self._end_renewals()
-            self._release_with_retries()
+        self._client.run(self._release_with_retries())
 
     def take(self) -> Lease:
         """Waits for the GPUs. Ctrl-C, and every other error, cancels the claim."""
@@ -172,12 +199,7 @@ class Lease(LeaseBase):
 
     def renew(self, ttl: Optional[Duration] = None) -> models.Lease:
         """Extends a lease that has a TTL to `ttl` from now. A `with` block does this by itself."""
-        lasts = self._request.ttl_s if ttl is None else ttl
-        if lasts is None:
-            raise Invalid(f"lease {self.id} lasts as long as this process; it needs no renewal")
-        self._check_held()
-        self._record = self._client.renew(self.id, lasts, self.fence)
-        return self._record
+        return self._client.run(self._renew(ttl))
 
     def refresh(self) -> models.Lease:
         """Reads the lease from the daemon: its state, its use and its energy."""
@@ -185,34 +207,14 @@ class Lease(LeaseBase):
         self._record = self._client.find_lease(self.id)
         return self._record
 
-    def _release_with_retries(self) -> None:
-        """The work in the block is done, so an unavailable daemon only causes a warning."""
-        end = time.monotonic() + LEAVES_WITHIN
-        fence = self._record.fence if self._record else None
-        while True:
-            try:
-                self._record = self._client.run(calls.release(self.id, fence, insists=False))
-                return
-            except NotFound:
-                return
-            except Error as error:
-                if not is_transient(error) or time.monotonic() >= end:
-                    warnings.warn(f"lease {self.id} could not be released: {error}. It ends with "
-                                  "this process, or when it expires", RuntimeWarning, stacklevel=3)
-                    return
-            time.sleep(0.2)
-
     def _begin_renewals(self) -> None:
         every = self._renewal_interval()
         if every is None:
             return
-        self._stop = threading.Event()
-        threading.Thread(target=self._renew_until, args=(self._stop, every), daemon=True,
+        stop = threading.Event()
+        self._end_renewals = stop.set
+        threading.Thread(target=self._renew_until, args=(stop, every), daemon=True,
                          name="gpuyard-renewal").start()
-
-    def _end_renewals(self) -> None:
-        if self._stop:
-            self._stop.set()
 
     def _renew_until(self, stop: threading.Event, every: float) -> None:
         assert self._record is not None

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-import warnings
 from typing import TYPE_CHECKING, Optional
 
 from .. import calls, models
-from ..errors import Error, Invalid, NotFound, is_transient
-from ..lease_context import LEAVES_WITHIN, LeaseBase
+from ..errors import Error
+from ..lease_context import LeaseBase
 from ..units import Duration
 
 if TYPE_CHECKING:
@@ -27,15 +26,12 @@ class Lease(LeaseBase):
     def __init__(self, client: Client, request: models.LeaseRequest, wait: Optional[float]) -> None:
         super().__init__(request, wait)
         self._client = client
-        self._renewals: Optional[asyncio.Task[None]] = None
 
     async def __aenter__(self) -> Lease:
         return await self.take()
 
     async def __aexit__(self, *_: object) -> None:
-        if self._leave():
-            self._end_renewals()
-            await self._release_with_retries()
+        await self._client.run(self._release_with_retries())
 
     async def take(self) -> Lease:
         """Waits for the GPUs."""
@@ -50,7 +46,8 @@ class Lease(LeaseBase):
             raise
         every = self._renewal_interval()
         if every is not None:
-            self._renewals = asyncio.ensure_future(self._renew_until_cancelled(every))
+            renewals = asyncio.ensure_future(self._renew_until_cancelled(every))
+            self._end_renewals = renewals.cancel
         return self
 
     async def release(self) -> None:
@@ -63,38 +60,13 @@ class Lease(LeaseBase):
 
     async def renew(self, ttl: Optional[Duration] = None) -> models.Lease:
         """Extends a lease that has a TTL to `ttl` from now. A block does this by itself."""
-        lasts = self._request.ttl_s if ttl is None else ttl
-        if lasts is None:
-            raise Invalid(f"lease {self.id} lasts as long as this process; it needs no renewal")
-        self._check_held()
-        self._record = await self._client.renew(self.id, lasts, self.fence)
-        return self._record
+        return await self._client.run(self._renew(ttl))
 
     async def refresh(self) -> models.Lease:
         """Reads the lease from the daemon: its state, its use and its energy."""
         self._check_owner()
         self._record = await self._client.find_lease(self.id)
         return self._record
-
-    async def _release_with_retries(self) -> None:
-        end = time.monotonic() + LEAVES_WITHIN
-        fence = self._record.fence if self._record else None
-        while True:
-            try:
-                self._record = await self._client.run(calls.release(self.id, fence, insists=False))
-                return
-            except NotFound:
-                return
-            except Error as error:
-                if not is_transient(error) or time.monotonic() >= end:
-                    warnings.warn(f"lease {self.id} could not be released: {error}. It ends with "
-                                  "this process, or when it expires", RuntimeWarning, stacklevel=3)
-                    return
-            await asyncio.sleep(0.2)
-
-    def _end_renewals(self) -> None:
-        if self._renewals:
-            self._renewals.cancel()
 
     async def _renew_until_cancelled(self, every: float) -> None:
         assert self._record is not None and self._request.ttl_s is not None
