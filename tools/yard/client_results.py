@@ -28,7 +28,7 @@ SIMULATED = ("simulator/", "src/gpu/nvml/abi.h")
 # For each client what is ours in its test beside the simulated GPUs, and where its version stands.
 CLIENTS = {
     "zeusd": (("src/faces/zeus/", "tools/clients_cargo.sh"), "tools/clients_zeusd.sh"),
-    "go-nvml": (("tests/clients/go_nvml/",), "tests/clients/go_nvml/go.mod"),
+    "go-nvml": (("tests/clients/go_nvml/", "tools/clients_go.sh"), "tests/clients/go_nvml/go.mod"),
     "all-smi": (("tools/clients_cargo.sh",), "tools/clients_all_smi.sh"),
 }
 VERSION = re.compile(r"^(?:readonly version=|require \S+ v)(\S+)$", re.MULTILINE)
