@@ -15,7 +15,7 @@
 #include "core/energy/meter.h"
 #include "daemon/lease_observer.h"
 #include "daemon/sink_tester.h"
-#include "gpu/events/event_log.h"
+#include "faces/api/event_hub.h"
 #include "io/http/limits.h"
 #include "io/http/resolver.h"
 #include "io/notify/back_off.h"
@@ -102,7 +102,7 @@ std::vector<QueueRow> queue_rows() {
       {"notifications queued for one sink", grouped(notify::kMaxQueuedNotifications), "", "",
        "the oldest is dropped"},
       {"tests of sinks", grouped(SinkTester::kMaxTests), "", "", "503"},
-      {"events in memory", grouped(events::EventLog::kMaxEvents), "", "", "the oldest is dropped"},
+      {"events in memory", grouped(api::EventHub::kMaxEvents), "", "", "the oldest is dropped"},
       {"commands being started", grouped(limits::kMaxStartingCommands), "", "", "not started"},
       {"name look-ups for sinks", grouped(http::kMaxLookups), "", "", "retried later"},
       {"queued work of one of the daemon's threads", grouped(ThreadWorker::kMaxQueued), "", "",
