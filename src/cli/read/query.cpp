@@ -291,8 +291,4 @@ QueryAnswer query_answer(const std::vector<Field>& fields, const QueryInput& que
   return answer;
 }
 
-std::string query_json(const std::vector<Field>& fields, const QueryInput& queried) {
-  return json::to_json(query_answer(fields, queried));
-}
-
 }  // namespace gpuyard::cli

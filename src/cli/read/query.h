@@ -48,6 +48,5 @@ struct QueryAnswer : protocol::AnswerHead {
 BOOST_DESCRIBE_STRUCT(QueryAnswer, (protocol::AnswerHead), (taken_at, devices))
 
 QueryAnswer query_answer(const std::vector<Field>&, const QueryInput&);
-std::string query_json(const std::vector<Field>&, const QueryInput&);
 
 }  // namespace gpuyard::cli

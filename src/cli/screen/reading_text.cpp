@@ -260,10 +260,4 @@ std::string zoned_moment(WallTime time, WallTime now) {
   return local_moment(time, now) + " " + zone_name(now);
 }
 
-std::optional<std::string> utc_text(std::string_view rfc3339, std::size_t length_of_time) {
-  constexpr std::size_t kDate = 10;
-  if (rfc3339.size() < kDate + 1 + length_of_time) return std::nullopt;
-  return fmt::format("{} {}", rfc3339.substr(0, kDate), rfc3339.substr(kDate + 1, length_of_time));
-}
-
 }  // namespace gpuyard::cli

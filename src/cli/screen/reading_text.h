@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,11 +68,5 @@ std::string local_moment(WallTime, WallTime now);
 // The same with the zone, for a sentence: "14:05 CET".
 std::string zoned_moment(std::string_view rfc3339, WallTime now);
 std::string zoned_moment(WallTime, WallTime now);
-
-// Turns "2026-01-31T12:00:01.250Z" into "2026-01-31 12:00". `length_of_time` counts the characters
-// of the time. Empty if the text is too short.
-inline constexpr std::size_t kMinutePrecision = 5;
-inline constexpr std::size_t kSecondPrecision = 8;
-std::optional<std::string> utc_text(std::string_view rfc3339, std::size_t length_of_time);
 
 }  // namespace gpuyard::cli

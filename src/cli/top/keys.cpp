@@ -1,6 +1,5 @@
 #include "cli/top/keys.h"
 
-#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -145,10 +144,6 @@ Command command_of_sign(std::string_view sign) {
 
 std::span<const KeyRow> key_rows() {
   return kKeys;
-}
-
-const KeyRow& key_row_of(Command command) {
-  return *std::ranges::find(kKeys, command, &KeyRow::command);
 }
 
 Stroke take_stroke(std::string& bytes, bool ended) {

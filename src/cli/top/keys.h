@@ -100,7 +100,6 @@ struct KeyRow {
   bool changes = false;  // something outside this screen: never with --read-only or in the past
 };
 std::span<const KeyRow> key_rows();
-const KeyRow& key_row_of(Command);
 
 // The command of a stroke while no text is being typed.
 Command command_of(const Stroke&);
