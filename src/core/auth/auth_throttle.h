@@ -37,8 +37,6 @@ class AuthThrottle {
   bool record_failure(const std::string& address, const OnLogDue& on_log_due,
                       std::function<void()> send_reply);
 
-  std::size_t delayed_count() const { return delayed_replies_.size(); }
-
  private:
   struct Address {
     int failures = 0;

@@ -156,18 +156,6 @@ Effects Scheduler::advance(TimePoint now) {
   return effects;
 }
 
-std::optional<TimePoint> Scheduler::next_due() const {
-  std::optional<TimePoint> next;
-  for (const auto& [ticket, claim] : allocations_.claims()) {
-    const auto ends = claim.expected_end();
-    if (ends && (!next || *ends < *next)) next = ends;
-  }
-  for (const auto& [owner, until] : penalized_until_) {
-    if (!next || until < *next) next = until;
-  }
-  return next;
-}
-
 const Claim* Scheduler::find(Ticket ticket) const {
   if (const auto found = waiting_.find(ticket); found != waiting_.end()) return &found->second;
   const auto found = allocations_.claims().find(ticket);

@@ -128,9 +128,8 @@ class Scheduler {
   Effects release(Ticket, TimePoint now);
   // Ends a draining claim: its processes were seen gone.
   Effects finish_drain(Ticket, TimePoint now);
-  // Lets time pass. The next change by time alone is due at next_due().
+  // Lets time pass.
   Effects advance(TimePoint now);
-  std::optional<TimePoint> next_due() const;
 
   const std::map<Ticket, Claim>& waiting_claims() const { return waiting_; }
   const GpuAllocations& allocations() const { return allocations_; }
