@@ -173,3 +173,14 @@ class Faults:
             yield
         finally:
             self.enclosure.outside(f"{self.place}/home/.bashrc").unlink()
+
+    # Programs in the PATH there.
+
+    @contextlib.contextmanager
+    def other_command(self, name, script):
+        """A script in the place of a program, such as `id`."""
+        self.enclosure.write(f"{self.place}/bin/{name}", "#!/bin/sh\n" + script, 0o755)
+        try:
+            yield
+        finally:
+            self.enclosure.outside(f"{self.place}/bin/{name}").unlink()

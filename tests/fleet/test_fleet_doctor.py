@@ -6,7 +6,9 @@ import time
 
 import pytest
 
-from asking import view
+from asking import hang_up, logins, view
+from faults import stopped
+from munge import Munge
 from program import wait_until
 
 
@@ -54,10 +56,97 @@ def test_another_configuration(fleet):
         finds(fleet, "configuration", ["n3"], "[lease]", "7 machines")
 
 
+def level(fleet):
+    return findings(fleet)[0]["level"]
+
+
 def test_a_clock_that_is_wrong(fleet):
-    with fleet.nodes[3].wrong_clock(3605):
+    with fleet.nodes[3].wrong_clock(30):
         finds(fleet, "clock", ["n4"])
+        assert level(fleet) == "info"
+    with fleet.nodes[3].wrong_clock(3605):
+        finds(fleet, "clock", ["n4"], "sudo timedatectl set-ntp true")
         assert re.search("360. s ahead of", fleet.go("fleet", "doctor").stdout)
+        # munge is installed there, and refuses such a credential. No munged needs to run for that.
+        with fleet.nodes[3].other_command("unmunge", "echo 'unmunge: Error: no munged' >&2; exit 6\n"):
+            assert level(fleet) == "error"
+        assert level(fleet) == "warning"
+
+
+def unknown(fleet, what, code=0):
+    """The unknown facts of that kind: their hosts and texts."""
+    answer = view(fleet, "doctor", code=code)
+    return [(one["hosts"], one["text"]) for one in answer["unknown"] if one["what"] == what]
+
+
+def test_uid_of_the_user_differs(fleet):
+    assert unknown(fleet, "uid") == []
+    with fleet.nodes[1].other_command("id", 'case $1 in -un) echo alice ;; *) echo 1007 ;; esac\n'):
+        finds(fleet, "uid", ["n2"], "1000 on 7 machines", "1007", "usermod -u 1000 alice")
+
+
+def test_uid_is_unknown_without_a_shell_or_an_answer(fleet):
+    with fleet.nodes[1].other_command("id", "exec sleep 60\n"):
+        assert unknown(fleet, "uid") == [(["n2"], "your UID on n2: id did not respond within 3 s")]
+    # A key that may only run one command.
+    with fleet.nodes[2].sshd_with(f"ForceCommand {fleet.nodes[2].program} dial-stdio"):
+        hang_up(fleet)
+        (hosts, text), = unknown(fleet, "uid")
+        assert hosts == ["n3"] and "may only run another command" in text
+        assert "unknown: your UID on n3: its login runs no shell" in fleet.must("fleet", "doctor")
+    hang_up(fleet)
+    fleet.know_hosts(fleet.nodes[0].host(), fleet.nodes[1].host(), fleet.nodes[2].host("https"),
+                     fleet.nodes[3].host("unix"))
+    try:
+        assert {hosts[0]: text.split(": ")[1] for hosts, text in unknown(fleet, "uid")} == {
+            "n3": "only a login through ssh shows it, and it is reached by https",
+            "n4": "only a login through ssh shows it"}
+    finally:
+        fleet.know_hosts(*(node.host() for node in fleet.nodes))
+
+
+def test_doctor_logs_in_to_each_machine_once(fleet):
+    hang_up(fleet)
+    before = logins(fleet)
+    view(fleet, "doctor")
+    assert logins(fleet) == [count + 1 for count in before]
+
+
+def test_versions_of_slurm_are_unknown_from_an_older_daemon(fleet):
+    with fleet.nodes[5].older_daemon("/api/gpu/host"):
+        (hosts, text), = unknown(fleet, "slurm")
+        assert hosts == ["n6"] and "too old and lacks /api/gpu/host" in text
+
+
+def test_munge_keys(fleet):
+    munge = Munge(fleet)
+    with munge.daemon("a") as one, munge.daemon("b"):
+        with munge.keys("a"):
+            answer = view(fleet, "doctor")
+            assert answer["healthy"] and answer["unknown"] == []
+            assert "munge keys" in fleet.must("fleet", "doctor")
+        with munge.keys("a", n2="b"):
+            finds(fleet, "munge_key", ["n2"], "differs from this machine's", "ssh root@n2")
+            assert level(fleet) == "error"
+        with munge.keys("b", **{node.name: "a" for node in fleet.nodes}):
+            finds(fleet, "munge_key", [node.name for node in fleet.nodes], "this machine's munge key differs")
+        with munge.keys("a", n2=None, n3="none"):
+            texts = dict((hosts[0], text) for hosts, text in unknown(fleet, "munge_key"))
+            assert texts["n2"] == "the munge key on n2: munge is not installed there"
+            assert "Failed to access" in texts["n3"] and texts.keys() == {"n2", "n3"}
+        with munge.keys("a", n2="b"), stopped([one.pid]):  # the client's hangs
+            began = time.monotonic()
+            (hosts, text), = unknown(fleet, "munge_key")
+            assert len(hosts) == 8 and "no response for 3 s" in text
+            assert time.monotonic() - began < 12
+        with munge.daemon("hangs") as hanging, munge.keys("a", n2="hangs"), stopped([hanging.pid]):
+            assert unknown(fleet, "munge_key") == [
+                (["n2"], "the munge key on n2: munged did not respond within 3 s")]
+
+
+def test_munge_key_is_unknown_without_munge(fleet):
+    (hosts, text), = unknown(fleet, "munge_key")
+    assert len(hosts) == 8 and text == "the munge key on all 8 machines: munge is not installed on this machine"
 
 
 def test_gpu_listed_by_two_machines_is_shown_once(fleet):

@@ -13,6 +13,7 @@
 #include "cli/screen/output.h"
 #include "cli/screen/screen.h"
 #include "cli/shared_options.h"
+#include "faces/fleet/login_facts.h"
 #include "faces/fleet/ssh_masters.h"
 #include "faces/fleet/view.h"
 #include "faces/protocol/routes.h"
@@ -104,8 +105,19 @@ int show_usage(const FleetVerb& verb, const FleetTarget& target, const Screen& s
   return show(verb, view, usage_table(view.usage, screen), got.end_signal);
 }
 
+Result<std::optional<std::string>> fetch_slurm_version(const http::Endpoint& daemon,
+                                                       const FanOutOptions& options) {
+  auto inventory =
+      client::call(daemon, protocol::kHost, {}, {}, options.reply_timeout, fleet::kMaxReplyBytes);
+  if (inventory) return std::move(inventory->machine.slurm_version);
+  if (inventory.error().code != Errc::not_found) return inventory.error();
+  return Error{Errc::unsupported,
+               fmt::format("its gpuyard is too old and lacks {}", protocol::kHost.pattern)};
+}
+
 Result<ReplyWithBrief<fleet::DoctorReply>> run_doctor(const http::Endpoint& daemon,
-                                                      const FanOutOptions& options) {
+                                                      const FanOutOptions& options,
+                                                      const Result<std::string>& credential) {
   auto brief = GPUYARD_TRY(fleet::fetch_brief(daemon, options));
   fleet::DoctorReply examined;
   examined.requested_at = wall_now();
@@ -117,12 +129,15 @@ Result<ReplyWithBrief<fleet::DoctorReply>> run_doctor(const http::Endpoint& daem
   } else {
     examined.readiness.reason = ready.error().text();
   }
+  examined.slurm_version = fetch_slurm_version(daemon, options);
+  examined.login = fleet::check_login(daemon, brief.host, options, credential);
   return ReplyWithBrief<fleet::DoctorReply>{std::move(brief), std::move(examined)};
 }
 
 int show_diagnosis(const FleetVerb& verb, const FleetTarget& target, const Screen& screen) {
+  const auto credential = fleet::make_munge_credential();
   const auto got = fan_out_query<ReplyWithBrief<fleet::DoctorReply>>(
-      target, [&](const auto& daemon) { return run_doctor(daemon, target.options); });
+      target, [&](const auto& daemon) { return run_doctor(daemon, target.options, credential); });
   const auto view = fleet::diagnosis_of(got.replies);
   print(verb.json ? json_line(view) : diagnosis_text(view, screen));
   if (got.end_signal) return exit_by_signal(*got.end_signal);

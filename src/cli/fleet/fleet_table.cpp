@@ -299,17 +299,20 @@ Printable firing_text(const FleetAlerts& view, WallTime now, const Screen& scree
 }
 
 Printable diagnosis_text(const FleetDiagnosis& view, const Screen& screen) {
-  if (view.healthy) {
-    return formatted(
-        "{} checked, no problems found: versions, drivers, clocks and configuration match, and no "
-        "GPU is listed twice.\n",
-        machines_text(view.hosts.size()));
-  }
   Printable text;
+  if (view.healthy) {
+    text = formatted("{} checked, no problems found{}.\n", machines_text(view.hosts.size()),
+                     view.unknown.empty()
+                         ? ": versions, drivers, UIDs, clocks, munge keys and configuration match, "
+                           "and no GPU is listed twice"
+                         : "");
+  }
   for (const FleetFinding& finding : view.findings) {
-    const bool bad =
-        finding.what == "unreachable" || finding.what == "not_ready" || finding.what == "gpu_twice";
-    text += paragraph(screen, bad ? Tone::bad : Tone::warning, finding.text);
+    const Tone tone = finding.level == AlertLevel::error ? Tone::bad : Tone::warning;
+    text += paragraph(screen, tone, finding.text);
+  }
+  for (const FleetUnknown& one : view.unknown) {
+    text += paragraph(screen, Tone::plain, "unknown: " + one.text);
   }
   return text;
 }

@@ -35,7 +35,9 @@ constexpr std::array<std::string_view, 2> kMasterOptions = {"-oControlMaster=aut
 constexpr std::string_view kMasterPath = "-oControlPath=";
 constexpr std::string_view kNoMasterOption = "-oControlMaster=no";
 
-std::vector<std::string> ssh_command(const SshHost& host, const SshOptions& options) {
+// `words` are the command there, which a shell there reads.
+std::vector<std::string> ssh_command(const SshHost& host, const SshOptions& options,
+                                     const std::vector<std::string>& words) {
   std::vector<std::string> command;
   if (options.with_parent) command = {"", std::string(kWithParent), std::to_string(::getpid())};
   command.emplace_back("ssh");
@@ -53,8 +55,8 @@ std::vector<std::string> ssh_command(const SshHost& host, const SshOptions& opti
   }
   if (host.port != 0) command.insert(command.end(), {"-p", std::to_string(host.port)});
   if (!host.user.empty()) command.insert(command.end(), {"-l", host.user});
-  const std::string program = host.program.empty() ? "gpuyard" : host.program;
-  command.insert(command.end(), {"--", host.host, program, "dial-stdio"});
+  command.insert(command.end(), {"--", host.host});
+  command.insert(command.end(), words.begin(), words.end());
   return command;
 }
 
@@ -159,20 +161,33 @@ Error explain_ssh(const SshHost& host, const http::ChildExit& end) {
   return error;
 }
 
+namespace {
+
+http::TunnelOptions ssh_tunnel(const SshHost& host, const SshOptions& options,
+                               const std::vector<std::string>& words) {
+  return {.name = host.url(),
+          .command = ssh_command(host, options, words),
+          .explain =
+              [host, shared = !options.masters_directory.empty()](const http::ChildExit& end) {
+                Error error = explain_ssh(host, end);
+                if (end.timed_out && shared) {
+                  error.hint += "\ngpuyard fleet disconnect  # closes a kept connection that hangs";
+                }
+                return error;
+              },
+          .greeting_timeout = options.login_timeout};
+}
+
+}  // namespace
+
 http::Endpoint ssh_endpoint(const SshHost& host, const SshOptions& options) {
-  http::TunnelOptions tunnel_options{
-      .name = host.url(),
-      .command = ssh_command(host, options),
-      .explain =
-          [host, shared = !options.masters_directory.empty()](const http::ChildExit& end) {
-            Error error = explain_ssh(host, end);
-            if (end.timed_out && shared) {
-              error.hint += "\ngpuyard fleet disconnect  # closes a kept connection that hangs";
-            }
-            return error;
-          },
-      .greeting_timeout = options.login_timeout};
-  return http::Endpoint::through_tunnel(std::make_shared<http::Tunnel>(std::move(tunnel_options)));
+  const std::string program = host.program.empty() ? "gpuyard" : host.program;
+  return http::Endpoint::through_tunnel(
+      std::make_shared<http::Tunnel>(ssh_tunnel(host, options, {program, "dial-stdio"})));
+}
+
+http::TunnelOptions ssh_shell(const SshHost& host, const SshOptions& options) {
+  return ssh_tunnel(host, options, {std::string(kShellCommand)});
 }
 
 }  // namespace gpuyard::client

@@ -47,6 +47,13 @@ struct SshOptions {
 // Returns the endpoint of a daemon to which ssh leads.
 http::Endpoint ssh_endpoint(const SshHost&, const SshOptions&);
 
+// Starts a POSIX shell that reads its script from stdin, after the greeting of a tunnel. Every
+// login shell understands these words.
+inline constexpr std::string_view kShellCommand = "echo gpuyard-dial-stdio 1; exec sh";
+// The way to such a shell on a machine. One use is a login of its own, unless connections are
+// shared.
+http::TunnelOptions ssh_shell(const SshHost&, const SshOptions&);
+
 // The error for an ssh process without a connection, or with a lost one; says what to do next.
 Error explain_ssh(const SshHost&, const http::ChildExit&);
 

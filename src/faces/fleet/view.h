@@ -12,6 +12,7 @@
 #include "base/json_shape.h"
 #include "base/record.h"
 #include "faces/fleet/fan_out.h"
+#include "faces/fleet/login_facts.h"
 #include "faces/protocol/alerts.h"
 #include "faces/protocol/brief.h"
 #include "faces/protocol/leases.h"
@@ -203,19 +204,35 @@ struct FleetFinding {
   std::string what;
   std::vector<std::string> hosts;
   std::string text;
+  AlertLevel level = AlertLevel::warning;
 };
-BOOST_DESCRIBE_STRUCT(FleetFinding, (), (what, hosts, text))
+BOOST_DESCRIBE_STRUCT(FleetFinding, (), (what, hosts, text, level))
 GPUYARD_ABOUT(FleetFinding,
               {"what",
-               "Kind of finding: unreachable, not_ready, version, driver, clock, configuration, "
-               "gpu_twice, same_machine or note."},
-              {"hosts", "Hosts concerned; where machines differ, those in the minority."})
+               "Kind of finding: unreachable, not_ready, version, driver, slurm, uid, clock, "
+               "munge_key, configuration, gpu_twice, same_machine or note."},
+              {"hosts", "Hosts concerned; where machines differ, those in the minority."},
+              {"level", "info, warning or error."})
+
+// A fact that could not be compared.
+struct FleetUnknown {
+  std::string what;
+  std::vector<std::string> hosts;
+  std::string text;
+};
+BOOST_DESCRIBE_STRUCT(FleetUnknown, (), (what, hosts, text))
+GPUYARD_ABOUT(FleetUnknown, {"what", "Unknown fact: driver, slurm, uid, clock or munge_key."},
+              {"hosts", "Hosts where it is unknown."},
+              {"text", "The fact, the hosts and the reason."})
 
 struct FleetDiagnosis : FleetAnswer {
   bool healthy = false;
   std::vector<FleetFinding> findings;
+  std::vector<FleetUnknown> unknown;
 };
-BOOST_DESCRIBE_STRUCT(FleetDiagnosis, (FleetAnswer), (healthy, findings))
+BOOST_DESCRIBE_STRUCT(FleetDiagnosis, (FleetAnswer), (healthy, findings, unknown))
+GPUYARD_ABOUT(FleetDiagnosis,
+              {"healthy", "The list of findings is empty. Unknown facts do not count."})
 
 using Brief = protocol::Brief;
 template <class Answer>
@@ -233,14 +250,21 @@ FleetAlerts alerts_of(const HostReplies<ReplyWithBrief<protocol::Alerts>>&);
 // `by_host`: a row a machine instead of the rows that the machines have.
 FleetUsage usage_of(const HostReplies<ReplyWithBrief<protocol::Usage>>&, bool by_host);
 
-// The answer to a query of doctor, and the times of both by our clock.
+// The answers to the queries of doctor.
 struct DoctorReply {
   protocol::Readiness readiness;
-  WallTime requested_at{};
+  WallTime requested_at{};  // by our clock, as replied_at
   WallTime replied_at{};
+  // A machine without Slurm has no version. An error is the reason why it is unknown.
+  Result<std::optional<std::string>> slurm_version = Error{Errc::unavailable, "not checked"};
+  LoginFacts login = {};
 };
 // A clock that is off by more than this is reported, with its offset.
 inline constexpr std::chrono::seconds kMaxClockOffset{2};
+// From here on it is a warning.
+inline constexpr std::chrono::seconds kClockOffsetWarning{60};
+// munged accepts no credential that is older than this, or as far in the future.
+inline constexpr std::chrono::seconds kMungeLifetime{300};
 FleetDiagnosis diagnosis_of(const HostReplies<ReplyWithBrief<DoctorReply>>&);
 
 }  // namespace gpuyard::fleet

@@ -7,6 +7,7 @@ namespace {
 
 using protocol::GpuUse;
 using std::chrono::seconds;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -191,6 +192,29 @@ HostReply<Examination> examined(const std::string& name, Brief brief,
   return reply_from(name, Examination{std::move(brief), all});
 }
 
+// A machine of Slurm's with the key of this machine, where alice has UID 1000.
+HostReply<Examination> slurm_machine(const std::string& name) {
+  auto machine = examined(name, brief("instance of " + name, {}));
+  machine.answer.answer.slurm_version = std::optional<std::string>("22.05.8");
+  machine.answer.answer.login = {Login{"alice", 1000}, MungeKey::same, true};
+  return machine;
+}
+
+const FleetFinding& only_finding(const FleetDiagnosis& view) {
+  static const FleetFinding kNone;
+  EXPECT_EQ(view.findings.size(), 1U);
+  return view.findings.empty() ? kNone : view.findings.front();
+}
+
+std::vector<std::string> unknown_facts(const HostReplies<Examination>& all,
+                                       const std::string& what) {
+  std::vector<std::string> texts;
+  for (const FleetUnknown& one : diagnosis_of(all).unknown) {
+    if (one.what == what) texts.push_back(one.text);
+  }
+  return texts;
+}
+
 std::vector<std::string> findings(const HostReplies<Examination>& all) {
   std::vector<std::string> texts;
   for (const FleetFinding& one : diagnosis_of(all).findings) texts.push_back(one.text);
@@ -214,7 +238,9 @@ TEST(Diagnosis, OutlierHostIsNamed) {
                 examined("n3", odd)}),
       ElementsAre(
           "gpuyard: 0.1.0 on 2 machines, 0.0.9 on n3",
-          "the driver: 535.104.05 on 2 machines, 525.60.13 on n3",
+          "the driver: 535.104.05 on 2 machines, 525.60.13 on n3; a program built for a newer CUDA "
+          "may fail on the older driver; on n3: `sudo apt-get install "
+          "'nvidia-driver=535.104.05*'`, then reboot",
           "[lease] differs between 2 machines and n3; compare `gpuyard config show` on each "
           "machine"));
 }
@@ -227,6 +253,130 @@ TEST(Diagnosis, ClockSkewBeyondReplyTimeIsReported) {
               ElementsAre(HasSubstr("n1: its clock is 60 s ahead of")));
   EXPECT_THAT(findings({examined("n1", brief("a", {}), "2025-12-31T23:59:10.000Z")}),
               ElementsAre(HasSubstr("n1: its clock is 60 s behind")));
+}
+
+TEST(Diagnosis, ClockOffsetIsAnErrorFromMungesLifetimeOnWhereMungeIsUsed) {
+  const auto level_at = [](const char* now, bool with_munge) {
+    auto machine = slurm_machine("n1");
+    if (!with_munge) {
+      machine.answer.answer.slurm_version = std::optional<std::string>();
+      machine.answer.answer.login.has_munge = false;
+    }
+    machine.answer.answer.readiness.now = now;
+    return only_finding(diagnosis_of({machine})).level;
+  };
+  EXPECT_EQ(level_at("2026-01-01T00:01:10.900Z", true), AlertLevel::info);  // 59 s ahead
+  EXPECT_EQ(level_at("2026-01-01T00:01:11.500Z", true), AlertLevel::warning);
+  EXPECT_EQ(level_at("2026-01-01T00:05:10.900Z", true), AlertLevel::warning);
+  EXPECT_EQ(level_at("2026-01-01T00:05:11.500Z", true), AlertLevel::error);
+  EXPECT_EQ(level_at("2025-12-31T23:55:09.000Z", true), AlertLevel::error);
+  EXPECT_EQ(level_at("2026-01-01T01:00:00.000Z", false), AlertLevel::warning);
+}
+
+TEST(Diagnosis, ClockIsUnknownWithoutATime) {
+  EXPECT_THAT(unknown_facts({examined("n1", brief("a", {}), "")}, "clock"),
+              ElementsAre("the clock on n1: its daemon does not report the time"));
+}
+
+TEST(Diagnosis, OfLikeSlurmMachinesHasNothingUnknown) {
+  const auto view = diagnosis_of({slurm_machine("n1"), slurm_machine("n2")});
+  EXPECT_TRUE(view.healthy);
+  EXPECT_THAT(view.unknown, IsEmpty());
+}
+
+TEST(Diagnosis, DifferentUidsOfOneUserAreReported) {
+  auto odd = slurm_machine("n3");
+  odd.answer.answer.login.login = Login{"alice", 1007};
+  const auto view = diagnosis_of({slurm_machine("n1"), slurm_machine("n2"), odd});
+  EXPECT_FALSE(view.healthy);
+  EXPECT_EQ(only_finding(view).what, "uid");
+  EXPECT_THAT(only_finding(view).hosts, ElementsAre("n3"));
+  EXPECT_EQ(only_finding(view).text,
+            "the UID of alice: 1000 on 2 machines, 1007 on n3; Slurm and shared disks know a user "
+            "by the UID; on n3, once no process of alice runs: `sudo usermod -u 1000 alice`");
+}
+
+TEST(Diagnosis, UidIsUnknownWithoutALoginToCompare) {
+  auto by_https = slurm_machine("n3");
+  by_https.answer.answer.login.login = Error{Errc::unavailable, "reached by https"};
+  auto other_user = slurm_machine("n4");
+  other_user.answer.answer.login.login = Login{"bob", 1007};
+  const HostReplies<Examination> all{slurm_machine("n1"), slurm_machine("n2"), by_https,
+                                     other_user};
+  EXPECT_THAT(findings(all), IsEmpty());
+  EXPECT_THAT(unknown_facts(all, "uid"),
+              ElementsAre("your UID on n4: no other machine has a login as bob to compare it with",
+                          "your UID on n3: reached by https"));
+}
+
+TEST(Diagnosis, DifferentVersionsOfSlurmAreReported) {
+  auto odd = slurm_machine("n3");
+  odd.answer.answer.slurm_version = std::optional<std::string>("23.11.4");
+  EXPECT_THAT(findings({slurm_machine("n1"), slurm_machine("n2"), odd}),
+              ElementsAre(AllOf(HasSubstr("Slurm: 22.05.8 on 2 machines, 23.11.4 on n3; "),
+                                HasSubstr("; on n3: `sudo apt-get install 'slurmd=22.05.8*'`"))));
+}
+
+TEST(Diagnosis, SlurmVersionIsUnknownFromAnOlderDaemonAndWhereOthersHaveOne) {
+  auto older = slurm_machine("n3");
+  older.answer.answer.slurm_version = Error{Errc::unsupported, "its gpuyard is too old"};
+  auto without = slurm_machine("n4");
+  without.answer.answer.slurm_version = std::optional<std::string>();
+  EXPECT_THAT(unknown_facts({slurm_machine("n1"), older, without}, "slurm"),
+              ElementsAre("Slurm's version on n3: its gpuyard is too old",
+                          HasSubstr("Slurm's version on n4: no slurmd was found")));
+  EXPECT_THAT(unknown_facts({without}, "slurm"), IsEmpty());  // no machine has Slurm
+}
+
+TEST(Diagnosis, DriverVersionIsUnknownWithoutADriver) {
+  Brief without = brief("c", {});
+  without.driver_version = std::nullopt;
+  without.driver_error = "NVML Shared Library Not Found";
+  const HostReplies<Examination> all{examined("n1", brief("a", {})), examined("n2", without)};
+  EXPECT_THAT(findings(all), IsEmpty());
+  EXPECT_THAT(unknown_facts(all, "driver"),
+              ElementsAre("the driver's version on n2: NVML Shared Library Not Found"));
+}
+
+TEST(Diagnosis, DifferentMungeKeyIsAnErrorWithTheCommandThatCopiesIt) {
+  auto odd = slurm_machine("n3");
+  odd.host.url = "ssh://alice@n3:2222";
+  odd.answer.answer.login.munge_key = MungeKey::different;
+  const auto view = diagnosis_of({slurm_machine("n1"), odd});
+  EXPECT_EQ(only_finding(view).what, "munge_key");
+  EXPECT_EQ(only_finding(view).level, AlertLevel::error);
+  EXPECT_EQ(only_finding(view).text,
+            "n3: its munge key differs from this machine's; Slurm refuses all messages between "
+            "them; `sudo cat /etc/munge/munge.key | ssh -p 2222 root@n3 'cat "
+            ">/etc/munge/munge.key && systemctl restart munge'`");
+}
+
+TEST(Diagnosis, OwnMungeKeyIsTheOddOneIfNoMachineHasIt) {
+  auto one = slurm_machine("n1");
+  auto other = slurm_machine("n2");
+  one.answer.answer.login.munge_key = MungeKey::different;
+  other.answer.answer.login.munge_key = MungeKey::different;
+  const auto view = diagnosis_of({one, other});
+  EXPECT_THAT(only_finding(view).hosts, ElementsAre("n1", "n2"));
+  EXPECT_THAT(
+      only_finding(view).text,
+      AllOf(HasSubstr("this machine's munge key differs from those of n1, n2; "),
+            HasSubstr("on this machine: `ssh root@n1 cat /etc/munge/munge.key | sudo tee ")));
+}
+
+TEST(Diagnosis, MachinesWithOneReasonForAnUnknownFactAreNamedTogether) {
+  auto one = slurm_machine("n1");
+  auto other = slurm_machine("n2");
+  const Error reason{Errc::unavailable, "munge is not installed on this machine"};
+  one.answer.answer.login.munge_key = reason;
+  other.answer.answer.login.munge_key = reason;
+  const auto view = diagnosis_of({one, other});
+  EXPECT_TRUE(view.healthy);
+  EXPECT_THAT(
+      unknown_facts({one, other}, "munge_key"),
+      ElementsAre("the munge key on all 2 machines: munge is not installed on this machine"));
+  EXPECT_THAT(unknown_facts({one, slurm_machine("n2")}, "munge_key"),
+              ElementsAre("the munge key on n1: munge is not installed on this machine"));
 }
 
 TEST(Diagnosis, SilentUnreadyAndDuplicateHostsAreReported) {
