@@ -1,5 +1,5 @@
-"""munged of Debian's package, from build/clients/slurm, for the machines of a fleet: each as root, with a key
-and a socket of its own. The machines find `munge` and `unmunge` in their PATH."""
+"""Debian's munged, from build/clients/slurm, for the machines of a fleet: each with a key and a socket of its
+own. The client finds `munge` in its PATH, and the machines find `unmunge`."""
 
 import contextlib
 import shutil
@@ -16,8 +16,15 @@ UNPACKED = Path(__file__).resolve().parents[2] / "build/clients/slurm/root/usr"
 HERE = f"{PLACE}/munge"
 
 
+def need_no_munge():
+    """Skips a test where the machines of the fleet would find this machine's own programs."""
+    if shutil.which("munge") or shutil.which("unmunge"):
+        pytest.skip("munge is installed on this machine")
+
+
 class Munge:
     def __init__(self, fleet):
+        need_no_munge()
         if not (UNPACKED / "sbin/munged").exists():
             pytest.skip("munge needs tools/clients_slurm.sh")
         self.fleet = fleet
@@ -32,7 +39,7 @@ class Munge:
     def daemon(self, key):
         """A munged with that key; its socket is HERE/KEY/socket."""
         folder = f"{HERE}/{key}"
-        self.enclosure.write(f"{folder}/key", f"a key that is no secret, of 32 bytes or more: {key}", 0o400)
+        self.enclosure.write(f"{folder}/key", f"no secret, but at least 32 bytes long: {key}", 0o400)
         words = [f"--{name}-file={folder}/{name}" for name in ("key", "seed", "log", "pid")]
         one = self.enclosure.popen(
             f"{HERE}/munged", "--foreground", "--force", f"--socket={folder}/socket", *words,
@@ -49,14 +56,13 @@ class Munge:
             one.wait()
 
     def _link(self, folder, program, key):
-        self.enclosure.write(f"{folder}/{program}", "#!/bin/sh\n"
-                             f"export LD_LIBRARY_PATH={HERE}\nexec {HERE}/{program} -S {HERE}/{key}/socket \"$@\"\n",
-                             0o755)
+        script = f'export LD_LIBRARY_PATH={HERE}\nexec {HERE}/{program} -S {HERE}/{key}/socket "$@"\n'
+        self.enclosure.write(f"{folder}/{program}", f"#!/bin/sh\n{script}", 0o755)
 
     @contextlib.contextmanager
     def keys(self, client, **nodes):
-        """Gives the client and all nodes the munged with the client's key, but others to the nodes named:
-        keys("a", n2="b"). None: no munge there."""
+        """All use the munged with that key, except the nodes that are named: keys("a", n2="b"). None: no
+        munge is installed there."""
         chosen = {node.name: client for node in self.fleet.nodes} | nodes
         self._link(f"{CLIENT}/bin", "munge", client)
         for name, key in chosen.items():

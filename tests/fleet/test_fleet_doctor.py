@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from asking import hang_up, logins, view
+from asking import hang_up, logins, names, view
 from faults import stopped
-from munge import Munge
+from munge import Munge, need_no_munge
 from program import wait_until
 
 
@@ -70,7 +70,8 @@ def test_a_clock_that_is_wrong(fleet):
         # munge is installed there, and refuses such a credential. No munged needs to run for that.
         with fleet.nodes[3].other_command("unmunge", "echo 'unmunge: Error: no munged' >&2; exit 6\n"):
             assert level(fleet) == "error"
-        assert level(fleet) == "warning"
+        with fleet.nodes[3].other_command("unmunge", "exit 127\n"):  # as a shell without that program
+            assert level(fleet) == "warning"
 
 
 def unknown(fleet, what, code=0):
@@ -128,10 +129,10 @@ def test_munge_keys(fleet):
         with munge.keys("a", n2="b"):
             finds(fleet, "munge_key", ["n2"], "differs from this machine's", "ssh root@n2")
             assert level(fleet) == "error"
-        with munge.keys("b", **{node.name: "a" for node in fleet.nodes}):
-            finds(fleet, "munge_key", [node.name for node in fleet.nodes], "this machine's munge key differs")
+        with munge.keys("b", **dict.fromkeys(names(fleet), "a")):
+            finds(fleet, "munge_key", names(fleet), "this machine's munge key differs")
         with munge.keys("a", n2=None, n3="none"):
-            texts = dict((hosts[0], text) for hosts, text in unknown(fleet, "munge_key"))
+            texts = {hosts[0]: text for hosts, text in unknown(fleet, "munge_key")}
             assert texts["n2"] == "the munge key on n2: munge is not installed there"
             assert "Failed to access" in texts["n3"] and texts.keys() == {"n2", "n3"}
         with munge.keys("a", n2="b"), stopped([one.pid]):  # the client's hangs
@@ -145,8 +146,10 @@ def test_munge_keys(fleet):
 
 
 def test_munge_key_is_unknown_without_munge(fleet):
+    need_no_munge()
     (hosts, text), = unknown(fleet, "munge_key")
-    assert len(hosts) == 8 and text == "the munge key on all 8 machines: munge is not installed on this machine"
+    assert len(hosts) == 8
+    assert text == "the munge key on all 8 machines: munge is not installed on this machine"
 
 
 def test_gpu_listed_by_two_machines_is_shown_once(fleet):

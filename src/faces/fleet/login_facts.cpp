@@ -128,7 +128,7 @@ Error without_url(Error error, const std::string& name) {
 Result<std::string> make_munge_credential() {
   const auto program = find_program("munge");
   if (!program) return unknown_because("munge is not installed on this machine");
-  const auto text = run_with_timeout(
+  auto text = run_with_timeout(
       {.program = *program, .arguments = {"-n", "-u", std::to_string(::geteuid())}},
       kLoginCommandTimeout);
   if (!text) return unknown_because("on this machine, " + text.error().text());
