@@ -145,11 +145,12 @@ def test_munge_keys(fleet):
                 (["n2"], "the munge key on n2: munged did not respond within 3 s")]
 
 
-def test_munge_key_is_unknown_without_munge(fleet):
+def test_munge_key_is_unknown_without_munge_here(fleet):
     need_no_munge()
-    (hosts, text), = unknown(fleet, "munge_key")
-    assert len(hosts) == 8
-    assert text == "the munge key on all 8 machines: munge is not installed on this machine"
+    with fleet.nodes[1].other_command("unmunge", "echo 'unmunge: Error: no munged' >&2; exit 6\n"):
+        (hosts, text), = unknown(fleet, "munge_key")
+        assert len(hosts) == 8
+        assert text == "the munge key on all 8 machines: munge is not installed on this machine"
 
 
 def test_gpu_listed_by_two_machines_is_shown_once(fleet):

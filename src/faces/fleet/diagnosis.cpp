@@ -159,6 +159,11 @@ void compare_uids(const Machines& machines, FleetDiagnosis& view) {
   std::move(unknown).write(machines, view);
 }
 
+bool uses_munge(const DoctorReply& reply) {
+  const bool has_slurm = reply.slurm_version && *reply.slurm_version;
+  return has_slurm || reply.login.has_munge;
+}
+
 // The command that copies the key of one machine to another keeps the owner and mode of the file.
 std::string key_advice(const Examination& machine, bool from_there) {
   auto target = client::parse_ssh_url(machine.host.url);
@@ -175,6 +180,9 @@ std::string key_advice(const Examination& machine, bool from_there) {
 }
 
 void compare_munge_keys(const Machines& machines, FleetDiagnosis& view) {
+  const bool needs_key = std::ranges::any_of(
+      machines, [](const Examination* one) { return uses_munge(one->answer.answer); });
+  if (!needs_key) return;
   constexpr std::string_view kEffect = "Slurm refuses all messages between them";
   Machines different;
   bool any_same = false;
@@ -257,11 +265,6 @@ std::chrono::seconds clock_offset(WallTime now, const DoctorReply& reply) {
   if (now + kClockPrecision < reply.requested_at) return floor<seconds>(now - reply.requested_at);
   if (now > reply.replied_at) return floor<seconds>(now - reply.replied_at);
   return seconds::zero();
-}
-
-bool uses_munge(const DoctorReply& reply) {
-  const bool has_slurm = reply.slurm_version && *reply.slurm_version;
-  return has_slurm || reply.login.has_munge;
 }
 
 void find_clock_offsets(const Machines& machines, FleetDiagnosis& view) {

@@ -11,6 +11,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 Brief brief(const std::string& instance, const std::vector<std::string>& uuids) {
   Brief brief;
@@ -377,6 +378,18 @@ TEST(Diagnosis, MachinesWithOneReasonForAnUnknownFactAreNamedTogether) {
       ElementsAre("the munge key on all 2 machines: munge is not installed on this machine"));
   EXPECT_THAT(unknown_facts({one, slurm_machine("n2")}, "munge_key"),
               ElementsAre("the munge key on n1: munge is not installed on this machine"));
+}
+
+TEST(Diagnosis, MungeKeyIsUnknownOnlyWhereAMachineHasMungeOrSlurm) {
+  auto one = slurm_machine("n1");
+  DoctorReply& reply = one.answer.answer;
+  reply.login.munge_key = Error{Errc::unavailable, "munge is not installed on this machine"};
+  reply.login.has_munge = false;
+  EXPECT_THAT(unknown_facts({one}, "munge_key"), SizeIs(1));
+  reply.slurm_version = std::optional<std::string>();
+  EXPECT_THAT(unknown_facts({one}, "munge_key"), IsEmpty());
+  reply.login.has_munge = true;
+  EXPECT_THAT(unknown_facts({one}, "munge_key"), SizeIs(1));
 }
 
 TEST(Diagnosis, SilentUnreadyAndDuplicateHostsAreReported) {
