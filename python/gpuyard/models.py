@@ -3029,6 +3029,9 @@ class HostMachine(Model):
     memory_mib: Optional[int]
     # Version of the slurmd in a usual directory; null: there is none, or its version is unknown.
     slurm_version: Optional[str]
+    # Whether the daemon runs in a container, which may have a host name of its own. null:
+    # unknown.
+    in_container: Optional[bool]
 
     _shape: ClassVar[Shape] = (
         ("hostname", "s", "1", True),
@@ -3040,6 +3043,7 @@ class HostMachine(Model):
         ("numa_nodes", "NumaNode", "n", True),
         ("memory_mib", "i", "1", True),
         ("slurm_version", "s", "1", True),
+        ("in_container", "b", "1", True),
     )
 
 

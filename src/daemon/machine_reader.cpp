@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/container.h"
 #include "base/files.h"
 #include "base/identifiers.h"
 #include "base/text.h"
@@ -216,6 +217,7 @@ protocol::HostMachine MachineReader::read() const {
   read_processors(machine);
   machine.memory_mib = read_memory_mib();
   machine.slurm_version = read_slurm_version();
+  machine.in_container = is_in_container(root_);
   return machine;
 }
 

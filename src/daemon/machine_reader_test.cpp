@@ -188,6 +188,13 @@ TEST(MachineReader, MalformedMemoryIsUnknown) {
   }
 }
 
+TEST(MachineReader, FindsFileOfContainerEngine) {
+  MachineTree tree;
+  EXPECT_EQ(tree.read().in_container, false);
+  tree.put("run/.containerenv", "");
+  EXPECT_EQ(tree.read().in_container, true);
+}
+
 TEST(MachineReader, FindsVersionInSlurmd) {
   using namespace std::string_literals;
   MachineTree tree;

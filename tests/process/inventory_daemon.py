@@ -18,7 +18,7 @@ def machine(name, sockets=2, nodes=1, cores=4, threads=2, memory_mib=64_000):
                           "cores": list(range(first, first + cores))})
     return {"hostname": name, "full_hostname": name, "cpus": sockets * nodes * cores * threads,
             "sockets": sockets, "cores_per_socket": nodes * cores, "threads_per_core": threads,
-            "numa_nodes": all_nodes, "memory_mib": memory_mib, "slurm_version": None}
+            "numa_nodes": all_nodes, "memory_mib": memory_mib, "slurm_version": None, "in_container": False}
 
 
 def gpu(index, minor=None, name="NVIDIA H100 80GB HBM3", node=0, mig=False, lost=None):

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/container.h"
 #include "base/files.h"
 #include "base/paths.h"
 #include "base/text.h"
@@ -32,17 +33,6 @@ std::vector<std::string> names_in(const std::string& directory) {
   }
   std::ranges::sort(names);
   return names;
-}
-
-bool exists(const std::string& path) {
-  std::error_code failed;
-  return fs::exists(path, failed);
-}
-
-// Container engines leave one of these files.
-bool is_in_container(const std::string& root) {
-  return exists(root + "/.dockerenv") || exists(root + "/run/.containerenv") ||
-         exists(root + "/run/systemd/container");
 }
 
 // "535.104.05": the first word of the file that begins with a digit.
@@ -161,13 +151,8 @@ std::string likeliest_advice(std::string_view reason, const MachineFacts& facts)
 
 MachineFacts machine_facts(const std::string& root) {
   const std::string world(environment_variable("GPUYARD_SIM_WORLD"));
-  const bool pod = !environment_variable("KUBERNETES_SERVICE_HOST").empty();
-  return {pod || is_in_container(root),
-          pod,
-          module_version(root),
-          closed_nodes(root),
-          gpus_on_pci(root),
-          non_empty(world)};
+  return {is_in_container(root), is_in_pod(),       module_version(root),
+          closed_nodes(root),    gpus_on_pci(root), non_empty(world)};
 }
 
 std::optional<std::string> listener_user(const std::string& socket) {

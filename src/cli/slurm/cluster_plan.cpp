@@ -238,6 +238,11 @@ std::vector<std::string> notes_of(const ClusterSpec& spec, const std::vector<Pla
     if (const auto& version = spec.hosts[i].inventory.machine.slurm_version) {
       versions.insert(printable(*version));
     }
+    if (spec.hosts[i].inventory.machine.in_container.value_or(false)) {
+      notes.push_back(node.name +
+                      ": its daemon runs in a container; the hooks on the machine need its "
+                      "socket at /run/gpuyard/gpuyard.sock");
+    }
     if (spec.hosts[i].inventory.simulated) notes.push_back(node.name + " simulates its GPUs");
   }
   const bool tested = std::ranges::all_of(

@@ -209,6 +209,25 @@ TEST(ClusterPlan, OtherHostNameIsRefused) {
               ElementsAre("lab2: the machine has no host name"));
 }
 
+TEST(ClusterPlan, HostNameOfContainerIsRefused) {
+  ClusterSpec spec = three_labs();
+  spec.hosts[1].inventory.machine.hostname = "3f2a9c41d07b";
+  spec.hosts[1].inventory.machine.in_container = true;
+  const ClusterPlan plan = plan_cluster(spec);
+  ASSERT_THAT(messages_of(plan), ElementsAre("lab2: the machine calls itself 3f2a9c41d07b"));
+  EXPECT_THAT(plan.problems[0].cause, HasSubstr("runs in a container"));
+  EXPECT_THAT(plan.problems[0].hint, HasSubstr("--uts=host"));
+}
+
+TEST(ClusterPlan, DaemonInContainerIsNoted) {
+  ClusterSpec spec = three_labs();
+  spec.hosts[1].inventory.machine.in_container = true;
+  const auto is_noted = testing::Contains(HasSubstr("lab2: its daemon runs in a container"));
+  EXPECT_THAT(plan_cluster(spec).notes, is_noted);
+  spec.hosts[1].inventory.machine.in_container = std::nullopt;
+  EXPECT_THAT(plan_cluster(spec).notes, Not(is_noted));
+}
+
 // The name comes from another machine's daemon.
 TEST(ClusterPlan, InvalidNodeNameIsRefused) {
   for (const char* const name : {"lab2\nProlog=/tmp/x", "lab[1-9]", "a,b", "DEFAULT", "-x", ""}) {

@@ -47,6 +47,12 @@ std::optional<Error> name_problem(const PlannedHost& host) {
   }
   const auto named = named_machine(host.name);
   if (!named || equals_ignoring_case(*named, *hostname)) return std::nullopt;
+  if (host.inventory.machine.in_container.value_or(false)) {
+    return Error{Errc::invalid,
+                 fmt::format("{}: the machine calls itself {}", printable(host.name), *hostname),
+                 "its daemon runs in a container, which has a host name of its own",
+                 "docker run --uts=host ...  # gives the container the machine's name"};
+  }
   return Error{Errc::invalid,
                fmt::format("{}: the machine calls itself {}", printable(host.name), *hostname),
                "slurm.conf names each machine by its `hostname -s`",

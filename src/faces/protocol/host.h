@@ -37,10 +37,11 @@ struct HostMachine {
   std::optional<std::vector<NumaNode>> numa_nodes;
   std::optional<std::int64_t> memory_mib;
   std::optional<std::string> slurm_version;
+  std::optional<bool> in_container;
 };
 BOOST_DESCRIBE_STRUCT(HostMachine, (),
                       (hostname, full_hostname, cpus, sockets, cores_per_socket, threads_per_core,
-                       numa_nodes, memory_mib, slurm_version))
+                       numa_nodes, memory_mib, slurm_version, in_container))
 GPUYARD_ABOUT(HostMachine,
               {"hostname", "As `hostname -s` prints it; null: the machine has no name."},
               {"full_hostname", "The kernel's whole host name."},
@@ -51,7 +52,10 @@ GPUYARD_ABOUT(HostMachine,
               {"numa_nodes", "null: unknown."}, {"memory_mib", "Main memory; null: unknown."},
               {"slurm_version",
                "Version of the slurmd in a usual directory; null: there is none, or its version "
-               "is unknown."})
+               "is unknown."},
+              {"in_container",
+               "Whether the daemon runs in a container, which may have a host name of its own. "
+               "null: unknown."})
 
 struct HostGpu {
   std::uint32_t index = 0;
