@@ -312,3 +312,13 @@ def test_a_relative_folder_is_printed_as_absolute(site):
     done = site.go([PROGRAM, "slurm", "install", "--into", "hooks"], cwd=site.place)
     assert f"Prolog={site.place}/hooks/prolog" in done.stdout
     assert pathlib.Path(site.hooks, "prolog").exists()
+
+
+def test_another_munge_key_is_the_probable_cause(site):
+    """The words of Slurm 22.05 if the controller cannot read the credential of a request."""
+    write(site.slurm / "scontrol", "#!/bin/sh\necho 'slurm_load_ctl_conf error: Zero Bytes were transmitted or "
+                                   "received' >&2\nexit 1\n")
+    done = site.go([PROGRAM, "slurm", "install"])
+    assert done.returncode != 0 and "gpuyard: slurm.conf could not be checked\n" in done.stderr, done
+    assert "Zero Bytes were transmitted or received, as with another munge key on the controller\n" in done.stderr
+    assert "\n  try:   munge -n | ssh CONTROLLER unmunge  # " in done.stderr

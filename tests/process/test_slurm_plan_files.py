@@ -2,11 +2,14 @@
 own programs read its files in tests/slurm/test_slurm_plan.py."""
 
 import os
+import re
+import shutil
 import socket
 import stat
 
 import pytest
 from inventory_daemon import InventoryDaemon, gpu, inventory, machine
+from program import wait_until
 
 NAME = "localhost"  # a name that every machine resolves
 FILES = ["README.md", "cgroup.conf", "gres.conf", "munge.key", "slurm.conf"]
@@ -20,6 +23,8 @@ case $1 in
     echo "slurmd: Gres Name=gpu Type=h100 Count=2 Index=2 ID=1 File=/dev/nvidia[2-3] Cores=4-7 (null)" ;;
 esac
 """
+MUNGE = "#!/bin/sh\necho MUNGE:AwQ:\n"
+USUAL = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Site:
@@ -147,13 +152,19 @@ def test_directory_of_others_is_refused(site, lab):
     assert done.returncode != 0 and os.listdir(site.into) == [] and str(site.into) in done.stderr
 
 
-def compare(site, run, cpus, into):
-    """`plan --check` with a slurmd that finds so many CPUs."""
-    program = site.place / "bin/slurmd"
-    program.parent.mkdir(exist_ok=True)
-    program.write_text(SLURMD.format(cpus=cpus))
-    program.chmod(0o755)
-    return run("slurm", "plan", "--check", "--into", str(into), PATH=f"{program.parent}:/usr/bin:/bin",
+def compare(site, run, cpus, into, **others):
+    """`plan --check` with a slurmd that finds so many CPUs; others(munge=None) has no munge."""
+    folder = site.place / "bin"
+    folder.mkdir(exist_ok=True)
+    for name, text in ({"slurmd": SLURMD.format(cpus=cpus), "munge": MUNGE} | others).items():
+        if text is None:
+            (folder / name).unlink(missing_ok=True)
+            if shutil.which(name, path=USUAL):
+                pytest.skip(f"this machine has {name}")
+            continue
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    return run("slurm", "plan", "--check", "--into", str(into), PATH=f"{folder}:{USUAL}",
                GPUYARD_SOCKET=str(site.place / "0.sock"))
 
 
@@ -176,6 +187,73 @@ def test_check_without_files_is_an_error(site, lab, run):
     site.add(lab)
     done = compare(site, run, 16, site.place / "none")
     assert done.returncode not in (0, 1) and f"{site.place}/none/slurm.conf" in done.stderr
+
+
+@pytest.mark.parametrize("missing", ["munge", "slurmd"])
+def test_check_names_the_missing_package(site, lab, run, missing):
+    site.plan(site.add(lab))
+    done = compare(site, run, 16, site.into, **{missing: None})
+    assert done.returncode not in (0, 1) and done.stdout == "", done
+    assert f"gpuyard: {missing} is not installed on this machine\n  try:   sudo apt-get install {missing}\n" in done.stderr
+
+
+def test_check_names_the_program_that_fails(site, lab, run):
+    site.plan(site.add(lab))
+    down = '#!/bin/sh\necho "munge: Error: Failed to access /run/munge/munge.socket.2" >&2\nexit 6\n'
+    done = compare(site, run, 16, site.into, munge=down)
+    assert done.returncode not in (0, 1) and done.stdout == "", done
+    assert done.stderr == ("gpuyard: munge -n failed\n"
+                           "  cause: munge: Error: Failed to access /run/munge/munge.socket.2\n"
+                           "  try:   sudo systemctl restart munge\n")
+    done = compare(site, run, 16, site.into, slurmd="#!/bin/sh\necho 'slurmd: fatal: line 3' >&2\nexit 1\n")
+    assert "gpuyard: slurmd -C failed\n  cause: slurmd: fatal: line 3\n" in done.stderr
+
+
+def test_check_needs_no_munge_if_slurm_does_not(site, lab, run):
+    site.plan(site.add(lab))
+    conf = site.into / "slurm.conf"
+    conf.write_text(conf.read_text().replace("AuthType=auth/munge", "authtype = auth/slurm"))
+    assert compare(site, run, 16, site.into, munge="#!/bin/sh\nexit 1\n").returncode == 0
+
+
+def test_name_other_than_hostname_is_refused(site, lab, run, tmp_path):
+    """lab2 in hosts.toml is a machine with another host name, which is a container's."""
+    lab["machine"] |= {"hostname": "3f2a9c41d07b", "in_container": True}
+    toml = tmp_path / "gpuyard/hosts.toml"
+    toml.parent.mkdir()
+    toml.write_text(f'[lab2]\nurl = "{site.add(lab)}"\n')
+    text = site.refused("lab2", controller="lab2")
+    assert "gpuyard: lab2: the machine calls itself 3f2a9c41d07b\n" in text
+    assert "its daemon runs in a container, which has a host name of its own\n  try:   docker run --uts=host " in text
+
+
+def test_daemon_in_container_is_remarked(site, lab):
+    lab["machine"]["in_container"] = True
+    done = site.plan(site.add(lab))
+    assert done.returncode == 0 and f"{NAME}: its daemon runs in a container; the hooks " in done.stdout, done
+
+
+def test_lost_gpu_never_shrinks_a_plan(site, daemon):
+    """Plans that are made while a GPU falls off the bus: each has all GPUs, or is refused."""
+    one = daemon("--simulate", "2")
+    name = socket.gethostname().split(".")[0]
+    host = f"unix://{one.socket}"
+    done = site.plan(host, controller=name)
+    if "has no address" in done.stderr:
+        pytest.skip("this machine does not resolve its own name")
+    one.sim("inject", "--gpu", "1", "--lost")
+
+    def refused():
+        shutil.rmtree(site.into)
+        again = site.plan(host, controller=name)
+        if again.returncode == 0:
+            assert re.search(rf"NodeName={name} .* Gres=gpu:\S+:2\n", site.text("slurm.conf"))
+            return None
+        assert not site.into.exists()
+        return again.stderr
+
+    text = wait_until(refused, "a plan to be refused")
+    assert "GPU 1 is lost: " in text and text.endswith("gpuyard: no file was written\n")
 
 
 def test_plan_of_a_real_daemon_is_this_machines(site, daemon):

@@ -15,6 +15,11 @@ namespace gpuyard::cli::slurm {
 
 inline constexpr Duration kCommandTimeout = std::chrono::seconds(5);
 
+// The advice if the controller closes a connection without a reply: it has not read the credential.
+inline constexpr std::string_view kUnreadRequest = "Zero Bytes were transmitted or received";
+inline constexpr std::string_view kCompareMungeKeys =
+    "munge -n | ssh CONTROLLER unmunge  # prints Invalid credential if the munge keys differ";
+
 // The usual folders of Slurm's commands.
 inline constexpr std::array<std::string_view, 8> kDefaultFolders = {
     "/usr/local/sbin", "/usr/local/bin", "/usr/sbin",       "/usr/bin",

@@ -295,7 +295,11 @@ int print_unchecked(const std::vector<ConfigCheck>& lines, const Error& why) {
   print(text);
   Error reason = why;
   reason.hint.clear();
-  return print_error({why.code, "slurm.conf could not be checked", reason.text(), why.hint});
+  const bool refused = why.message.find(kUnreadRequest) != std::string::npos;
+  return print_error(
+      {why.code, "slurm.conf could not be checked",
+       refused ? reason.text() + ", as with another munge key on the controller" : reason.text(),
+       refused ? std::string(kCompareMungeKeys) : why.hint});
 }
 
 Printable text_of(const ConfigCheck& checked) {

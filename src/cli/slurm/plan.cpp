@@ -116,15 +116,19 @@ Printable result_text(const std::string& directory, const std::vector<PlacedFile
   return text + formatted("To set up the machines, follow {}/README.md.\n", directory);
 }
 
-// Returns what slurmd prints, its log included.
-Result<std::string> run_slurmd(std::vector<std::string> words) {
-  const std::string name = "slurmd " + words.front();
+// Returns what a program of a package of its own name prints, its log included. `remedy`: the
+// command to try if it fails.
+Result<std::string> run_installed(const std::string& program, std::vector<std::string> words,
+                                  const std::string& remedy) {
+  const std::string name = program + " " + words.front();
+  if (!find_program(program)) {
+    return Error{Errc::not_found, fmt::format("{} is not installed on this machine", program), "",
+                 fmt::format("sudo apt-get install {}", program)};
+  }
   auto text = run_with_timeout(
-      {.program = "slurmd", .arguments = std::move(words), .search_path = true}, kCommandTimeout);
+      {.program = program, .arguments = std::move(words), .search_path = true}, kCommandTimeout);
   if (text) return text;
-  Error error = Error(text.error()).in(name);
-  if (error.hint.empty()) error.hint = "sudo apt-get install slurmd  # on this machine";
-  return error;
+  return Error{text.error().code, name + " failed", text.error().text(), remedy};
 }
 
 Result<PlannedHost> fetch_own_inventory(const std::string& socket) {
@@ -133,15 +137,30 @@ Result<PlannedHost> fetch_own_inventory(const std::string& socket) {
   return PlannedHost{inventory.machine.hostname.value_or(""), std::move(inventory)};
 }
 
+// Without it, Slurm's programs do not accept each other. It is Slurm's default.
+bool uses_munge(std::string_view slurm_conf) {
+  while (!slurm_conf.empty()) {
+    std::string_view value = trim(take_until('\n', slurm_conf));
+    if (equals_ignoring_case(trim(take_until('=', value)), "AuthType")) {
+      return equals_ignoring_case(trim(value), "auth/munge");
+    }
+  }
+  return true;
+}
+
 Result<std::vector<Difference>> find_differences(const PlannedHost& host,
                                                  const std::string& directory) {
   constexpr std::size_t kMaxConfBytes = std::size_t{16} * 1024 * 1024;
   const std::string file = directory + "/slurm.conf";
   const auto conf = GPUYARD_TRY(read_file(file, kMaxConfBytes));
   const std::string name = host.inventory.machine.hostname.value_or("");
+  if (uses_munge(conf)) {
+    GPUYARD_TRY(run_installed("munge", {"-n"}, "sudo systemctl restart munge"));
+  }
+  const std::string again = "gpuyard slurm plan --check  # once the cause is removed";
   SlurmdReport slurmd;
-  slurmd.hardware = GPUYARD_TRY(run_slurmd({"-C", "-N", name}));
-  slurmd.gpus = GPUYARD_TRY(run_slurmd({"-G", "-N", name, "-f", file}));
+  slurmd.hardware = GPUYARD_TRY(run_installed("slurmd", {"-C", "-N", name}, again));
+  slurmd.gpus = GPUYARD_TRY(run_installed("slurmd", {"-G", "-N", name, "-f", file}, again));
   return differences_of(host, conf, slurmd);
 }
 

@@ -47,22 +47,24 @@ std::string files_step(const PageFacts& facts) {
       "Copy this directory to each machine over ssh. It has the cluster's secret, "
       "`munge.key`. Then, in the directory:\n\n";
   text += block(
-      "sudo install -o munge -g munge -m 0400 munge.key /etc/munge/munge.key\n"
+      "sudo install --backup=numbered -o munge -g munge -m 0400 munge.key /etc/munge/munge.key\n"
       "sudo install -d -m 0755 /etc/slurm\n"
-      "sudo install -m 0644 slurm.conf gres.conf cgroup.conf /etc/slurm/\n"
+      "sudo install --backup=numbered -m 0644 slurm.conf gres.conf cgroup.conf /etc/slurm/\n"
       "sudo install -d -o slurm -g slurm -m 0755 /var/log/slurm /var/lib/slurm "
       "/var/lib/slurm/slurmctld\n"
       "sudo install -d -m 0755 /var/lib/slurm/slurmd\n"
-      "sudo gpuyard slurm install --into /etc/gpuyard/slurm\n"
-      "sudo systemctl restart munge\n");
+      "sudo systemctl restart munge\n"
+      "gpuyard slurm plan --check\n");
   text +=
-      "`gpuyard slurm install` reports that it cannot check `slurm.conf`: no controller runs "
-      "yet.\n\n";
+      "- A file that exists is kept beside the new one, as `slurm.conf.~1~`. Debian's package of "
+      "munge has created a key already. If the machine belongs to another cluster, stop: it can "
+      "have only one key.\n"
+      "- `gpuyard slurm plan --check` compares the files with munge, slurmd and the GPUs here.\n\n";
   if (!facts.accounting) return text;
   return text +
          fmt::format("On {} also, before any other service of Slurm:\n\n", facts.controller) +
          block(fmt::format(
-             "sudo install -o slurm -g slurm -m 0600 slurmdbd.conf /etc/slurm/slurmdbd.conf\n"
+             "sudo install --backup=numbered -o slurm -g slurm -m 0600 slurmdbd.conf /etc/slurm/\n"
              "sudo mariadb -e \"CREATE DATABASE slurm_acct_db; CREATE USER 'slurm'@'localhost' "
              "IDENTIFIED VIA unix_socket; GRANT ALL ON slurm_acct_db.* TO 'slurm'@'localhost'\"\n"
              "sudo systemctl enable slurmdbd\n"
@@ -77,6 +79,8 @@ std::string start_step(const PageFacts& facts) {
   return "## 4. Start\n\n" +
          block(fmt::format("sudo systemctl enable slurmctld && sudo systemctl restart slurmctld  "
                            "# on {} alone\n"
+                           "sudo gpuyard slurm install --into /etc/gpuyard/slurm  # on every "
+                           "machine\n"
                            "sudo systemctl enable slurmd && sudo systemctl restart slurmd  # on "
                            "every machine\n",
                            facts.controller));
@@ -85,11 +89,13 @@ std::string start_step(const PageFacts& facts) {
 std::string check_step(const PageFacts& facts) {
   return "## 5. Check\n\n" +
          block(fmt::format("sinfo -N -o '%N %T %G %E'\n"
-                           "gpuyard slurm install  # checks the lines of the hooks\n"
-                           "srun --gpus={}:1 nvidia-smi -L\n",
+                           "srun --gpus={}:1 nvidia-smi -L\n"
+                           "gpuyard run --through slurm -n 1 -- nvidia-smi -L\n",
                            facts.gpu_type)) +
          fmt::format(
              "- A node that is `drained` or `invalid` has its reason in the last column.\n"
+             "- A node that stays `unknown` or `down` has another munge key or another time, or a "
+             "closed port. `munge -n | ssh NODE unmunge` shows the first two.\n"
              "- A job without GPUs gets all memory of a machine, unless it has `--mem`.\n"
              "- {}\n\n",
              facts.accounting

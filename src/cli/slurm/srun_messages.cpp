@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "cli/slurm/controller.h"
 
 namespace gpuyard::cli::slurm {
 namespace {
@@ -22,6 +23,8 @@ constexpr std::array kSrunRefusals = {
                 "Slurm's controller is not responding", "scontrol ping"},
     SrunRefusal{"authentication", Errc::unavailable,
                 "Slurm's controller does not accept this machine", "munge -n | unmunge"},
+    SrunRefusal{kUnreadRequest, Errc::unavailable,
+                "Slurm's controller does not accept this machine", kCompareMungeKeys},
     SrunRefusal{"Invalid account", Errc::denied,
                 "your user has no account for this partition in Slurm",
                 "sacctmgr show associations user=$USER  # lists your accounts; without one, ask "

@@ -23,6 +23,10 @@ TEST(SrunMessages, RefusalHasCodeMessageAndHint) {
   EXPECT_EQ(code_of("srun: error: Unable to allocate resources: Unable to contact slurm controller "
                     "(connect failure)\r\n"),
             Errc::unavailable);
+  // The munge keys differ.
+  EXPECT_EQ(code_of("srun: error: Unable to allocate resources: Zero Bytes were transmitted or "
+                    "received\n"),
+            Errc::unavailable);
   EXPECT_EQ(code_of("srun: error: Unable to allocate resources: Invalid account or "
                     "account/partition combination specified\n"),
             Errc::denied);
