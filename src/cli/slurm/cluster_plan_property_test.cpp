@@ -30,8 +30,10 @@ T one_of(const std::vector<T>& all) {
 }
 
 PlannedHost any_host(const std::string& name) {
-  const TestSockets has{one_of<unsigned>({1, 2, 4}), one_of<unsigned>({1, 3, 8, 24}),
-                        one_of<unsigned>({1, 2})};
+  const auto numa_nodes = one_of<unsigned>({1, 1, 2, 4});
+  const TestSockets has{one_of<unsigned>({1, 2, 3, 4}),
+                        numa_nodes * one_of<unsigned>({1, 3, 8, 24}), one_of<unsigned>({1, 2}),
+                        numa_nodes};
   PlannedHost host = host_with(name, has, *rc::gen::inRange<std::int64_t>(1, 4'000'000));
   const std::vector<std::string> models = {"NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB",
                                            "NVIDIA A100-PCIE-40GB", "NVIDIA GeForce RTX 4090",
@@ -39,7 +41,7 @@ PlannedHost any_host(const std::string& name) {
                                            "NVIDIA RTX 6000 Ada",   "4090"};
   const auto kinds = *rc::gen::inRange(0, 4);
   for (int kind = 0; kind < kinds; ++kind) {
-    add_gpus(host, one_of(models), *rc::gen::inRange(1U, 5U));
+    add_gpus(host, one_of(models), *rc::gen::inRange(1U, 6U));
   }
   for (protocol::HostGpu& gpu : host.inventory.gpus) {
     if (one_of<int>({0, 0, 0, 1}) == 1) gpu.numa_node.reset();
