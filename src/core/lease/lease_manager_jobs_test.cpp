@@ -130,7 +130,7 @@ TEST(Jobs, FirstJobSwitchesToObserveOnly) {
   const auto refused = fixture.claim(10, "a");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::conflict);
-  EXPECT_THAT(refused.error().hint, StartsWith("srun --gres=gpu"));
+  EXPECT_EQ(refused.error().hint, "gpuyard run -n 1 --through slurm -- COMMAND");
   EXPECT_THAT(fixture.leases->offer(1000, {})->reason, HasSubstr("Slurm"));
   ASSERT_TRUE(fixture.end_job("slurm-17"));
   fixture.observer.start(66, 2000);

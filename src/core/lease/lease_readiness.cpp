@@ -15,7 +15,7 @@ Error allocated_error(Allocator allocator, std::size_t gpus) {
   if (gpus == 0) return error;
   switch (allocator) {
     case Allocator::slurm:
-      error.hint = fmt::format("srun --gres=gpu:{} COMMAND", gpus);
+      error.hint = fmt::format("gpuyard run -n {} --through slurm -- COMMAND", gpus);
       break;
     case Allocator::kubernetes:
       error.cause = fmt::format("run the work in a pod that requests {} of them", gpus);
