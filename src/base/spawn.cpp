@@ -184,7 +184,7 @@ void add_standard_streams(Actions& actions, const SpawnOptions& options,
 }
 
 // Reads until the child has closed its output, or the time is over.
-std::string read_until(int fd, TimePoint deadline) {
+std::string read_until(int fd, TimePoint deadline, std::size_t max_output) {
   std::string text;
   for (std::array<char, 4096> chunk{};;) {
     pollfd polled{fd, POLLIN, 0};
@@ -192,7 +192,7 @@ std::string read_until(int fd, TimePoint deadline) {
     if (left.count() <= 0 || ::poll(&polled, 1, static_cast<int>(left.count())) <= 0) return text;
     const ssize_t got = ::read(fd, chunk.data(), chunk.size());
     if (got <= 0) return text;
-    if (text.size() < kMaxRunOutput) text.append(chunk.data(), static_cast<std::size_t>(got));
+    if (text.size() < max_output) text.append(chunk.data(), static_cast<std::size_t>(got));
   }
 }
 
@@ -279,7 +279,8 @@ Result<pid_t> spawn(const SpawnOptions& options) {
   return child;
 }
 
-Result<std::string> run_with_timeout(SpawnOptions options, Duration timeout) {
+Result<std::string> run_with_timeout(SpawnOptions options, Duration timeout,
+                                     std::size_t max_output) {
   const TimePoint deadline = BootClock::now() + timeout;
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("a pipe");
@@ -289,7 +290,7 @@ Result<std::string> run_with_timeout(SpawnOptions options, Duration timeout) {
   options.new_session = true;
   const auto child = GPUYARD_TRY(spawn(options));
   writes = UniqueFd();
-  std::string text = read_until(reads.get(), deadline);
+  std::string text = read_until(reads.get(), deadline, max_output);
   // glibc has a wrapper for this system call only since 2.36.
   const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   pollfd ended{handle.get(), POLLIN, 0};

@@ -63,11 +63,13 @@ Error spawn_error(const SpawnOptions&);
 // process, whatever we block or ignore. The caller waits for the child. Thread: any.
 Result<pid_t> spawn(const SpawnOptions&);
 
-inline constexpr std::size_t kMaxRunOutput = std::size_t{1} << 20;  // bytes; the rest is dropped
+inline constexpr std::size_t kMaxRunOutput = std::size_t{1} << 20;  // bytes
 
 // Starts the child in a session of its own, waits for its end, and returns what it wrote to stdout
-// and stderr. Kills its session's processes once `timeout` is over. Errc::timed_out: it was killed;
-// Errc::unavailable: it failed; both with what it wrote.
-Result<std::string> run_with_timeout(SpawnOptions options, Duration timeout);
+// and stderr. Drops what it writes behind `max_output` bytes. Kills its session's processes once
+// `timeout` is over. Errc::timed_out: it was killed; Errc::unavailable: it failed; both with what
+// it wrote.
+Result<std::string> run_with_timeout(SpawnOptions options, Duration timeout,
+                                     std::size_t max_output = kMaxRunOutput);
 
 }  // namespace gpuyard

@@ -16,6 +16,8 @@
 #include "cli/read/query.h"
 #include "cli/screen/output.h"
 #include "cli/serve/config.h"
+#include "cli/slurm/cluster_jobs.h"
+#include "cli/slurm/cluster_nodes.h"
 #include "cli/verbs.h"
 #include "faces/fleet/view.h"
 #include "faces/protocol/alerts.h"
@@ -125,6 +127,10 @@ constexpr std::array kSchemas = {
     Schema{"sink-tests", "gpuyard alerts test --json", &json::shape_of<protocol::SinkTests>},
     Schema{"sinks", "gpuyard alerts sinks --json", &json::shape_of<protocol::Sinks>},
     Schema{"slurm", "gpuyard slurm status --json", &json::shape_of<protocol::SlurmNode>},
+    Schema{"slurm-free", "gpuyard free, fleet free --through slurm --json",
+           &json::shape_of<ClusterFree>},
+    Schema{"slurm-leases", "gpuyard leases --through slurm --json", &json::shape_of<ClusterLeases>},
+    Schema{"slurm-queue", "gpuyard queue --through slurm --json", &json::shape_of<ClusterQueue>},
     Schema{"stays", "gpuyard processes --since ... --json",
            &json::shape_of<protocol::ProcessSpans>},
     Schema{"tls", "gpuyard tls show, init --json", &json::shape_of<TlsAnswer>},

@@ -190,6 +190,13 @@ Option add_note(Options verb, std::string& note) {
       .metavar("TEXT");
 }
 
+Option add_through(Options verb, Through& through, const char* help) {
+  return verb
+      .option("--through", through, {{"daemon", Through::daemon}, {"slurm", Through::slurm}}, help)
+      .metavar("NAME")
+      .default_is("as configured, else daemon");
+}
+
 Option add_quiet(Options verb, bool& quiet) {
   return verb.flag("-q,--quiet", quiet, "Print only warnings and errors");
 }

@@ -43,6 +43,10 @@ Option add_gpus(Options verb, std::string& gpus, const char* help);
 Option add_gpus_option(Options verb, std::string& gpus, const char* help);
 Option add_note(Options verb, std::string& note);
 Option add_quiet(Options verb, bool& quiet);
+// Adds --through, by which a user overrides [lease] through.
+Option add_through(Options verb, Through& through, const char* help);
+// The help of --through where it only selects whose answer is shown.
+inline constexpr const char* kThroughHelp = "Source of the answer: daemon or slurm";
 
 // Returns the parts between separators, trimmed of blanks. An empty text has one empty part.
 std::vector<std::string> split(std::string_view text, char separator);

@@ -246,13 +246,15 @@ struct LeaseFilters {
   std::string note;
 };
 
+// Who allocates the GPUs. `configured`: as [lease] through has it.
+enum class Through : std::uint8_t { configured, daemon, slurm };
+
 struct RunVerb {
-  enum class Through : std::uint8_t { configured, daemon, slurm };
   std::string socket;
   LeaseFilters wanted;
-  Through through = Through::configured;  // who allocates the GPUs
-  std::string power_limit;                // watts; empty: as it is
-  std::string report;                     // a file for JSON; empty: none
+  Through through = Through::configured;
+  std::string power_limit;  // watts; empty: as it is
+  std::string report;       // a file for JSON; empty: none
   bool quiet = false;
   std::vector<std::string> command;
   // Set by the srun line of `gpuyard run` itself, which starts the program on the job's node.
@@ -279,12 +281,14 @@ struct LeaseVerb {
 
 struct LeasesVerb {
   std::string socket;
+  Through through = Through::configured;
   bool json = false;
   ColorMode color = ColorMode::automatic;
 };
 
 struct QueueVerb {
   std::string socket;
+  Through through = Through::configured;
   bool json = false;
   ColorMode color = ColorMode::automatic;
 };
@@ -292,6 +296,7 @@ struct QueueVerb {
 struct FreeVerb {
   std::string socket;
   LeaseFilters wanted;  // of which the GPUs, their memory and their model
+  Through through = Through::configured;
   bool json = false;
 };
 
@@ -379,7 +384,8 @@ struct FleetVerb : MachineOptions {
   Action action = Action::nodes;
   bool json = false;
   ColorMode color = ColorMode::automatic;
-  LeaseFilters wanted;  // free
+  LeaseFilters wanted;                    // free
+  Through through = Through::configured;  // free
   std::string since = "7d";
   std::string by = "user";
   std::string file_sd;  // where to write Prometheus's targets; "": nowhere

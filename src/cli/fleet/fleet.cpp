@@ -13,6 +13,8 @@
 #include "cli/screen/output.h"
 #include "cli/screen/screen.h"
 #include "cli/shared_options.h"
+#include "cli/slurm/cluster_verbs.h"
+#include "cli/slurm/through_slurm.h"
 #include "faces/fleet/login_facts.h"
 #include "faces/fleet/ssh_masters.h"
 #include "faces/fleet/view.h"
@@ -91,6 +93,13 @@ int show_offers(const FleetVerb& verb, const FleetTarget& target, const Screen& 
                       fmt::format("no machine can lease {} matching GPU{} now", verb.wanted.gpus,
                                   verb.wanted.gpus == 1 ? "" : "s"),
                       "", "gpuyard fleet gpus\ngpuyard fleet queue"});
+}
+
+// Whether Slurm is to list the free GPUs. Machines that the user names answer for themselves.
+bool is_cluster_free(const FleetVerb& verb) {
+  if (verb.action != Action::free) return false;
+  const bool named = !verb.hosts.empty() && verb.through == Through::configured;
+  return !named && slurm::is_through_slurm(verb.through);
 }
 
 int show_usage(const FleetVerb& verb, const FleetTarget& target, const Screen& screen) {
@@ -223,6 +232,7 @@ Options add_fleet(Options program, FleetVerb& verb) {
   const Options free =
       action(Action::free, "free", "List machines that can lease you GPUs now, best first");
   add_claim_options(free, verb.wanted);
+  add_through(free, verb.through, kThroughHelp);
   free.example("gpuyard fleet free -n 2 --model H100")
       .exit_codes("Exit code 7: no machine can lease these GPUs now");
   action(Action::queue, "queue", "List waiting claims of all machines")
@@ -252,6 +262,9 @@ Options add_fleet(Options program, FleetVerb& verb) {
 
 int run(const FleetVerb& verb) {
   if (verb.action == Action::disconnect) return disconnect_hosts();
+  if (is_cluster_free(verb)) {
+    return slurm::show_cluster_free(verb.wanted, verb.through, verb.json, verb.color);
+  }
   const auto target = fleet_target_of(verb);
   if (!target) return print_error(target.error());
   if (!verb.file_sd.empty()) return write_targets(verb.file_sd, target->hosts);

@@ -10,6 +10,8 @@
 #include "cli/screen/output.h"
 #include "cli/screen/reading_text.h"
 #include "cli/shared_options.h"
+#include "cli/slurm/cluster_verbs.h"
+#include "cli/slurm/run_option.h"
 #include "faces/client/daemon_client.h"
 #include "faces/protocol/routes.h"
 
@@ -30,6 +32,7 @@ Options add_free(Options program, FreeVerb& verb) {
   add_socket(free, verb.socket);
   add_json(free, verb.json);
   add_claim_options(free, verb.wanted);
+  add_through(free, verb.through, kThroughHelp);
   free.example("gpuyard free")
       .example("gpuyard free -n 4 --min-free 40G")
       .example("gpuyard free -n 2 --model H100 && ./submit.sh")
@@ -38,6 +41,11 @@ Options add_free(Options program, FreeVerb& verb) {
 }
 
 int run(const FreeVerb& verb) {
+  const auto of_slurm = slurm::answers_for_cluster(verb.through, verb.socket);
+  if (!of_slurm) return print_error(of_slurm.error());
+  if (*of_slurm) {
+    return slurm::show_cluster_free(verb.wanted, verb.through, verb.json, ColorMode::automatic);
+  }
   const auto query = free_query_of(verb.wanted);
   if (!query) return print_error(query.error());
   const auto daemon = lease_daemon(verb.socket, "finding free GPUs needs");
@@ -59,8 +67,7 @@ int run(const FreeVerb& verb) {
     return print_error(
         {.code = Errc::conflict,
          .message = "Slurm allocates the GPUs of this machine, and gpuyard only observes them",
-         .hint = fmt::format("srun --gres=gpu:{} --pty bash  # or a job with sbatch",
-                             verb.wanted.gpus)});
+         .hint = fmt::format("gpuyard run -n {} --through slurm -- COMMAND", verb.wanted.gpus)});
   }
   Error error{
       Errc::conflict,

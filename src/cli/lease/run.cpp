@@ -62,11 +62,8 @@ Options add_run(Options program, RunVerb& verb) {
       .metavar("FILE")
       .formerly("--summary");
   add_quiet(own, verb.quiet);
-  own.option("--through", verb.through,
-             {{"daemon", RunVerb::Through::daemon}, {"slurm", RunVerb::Through::slurm}},
-             "Who allocates the GPUs: daemon, or slurm, which runs the command with srun")
-      .metavar("NAME")
-      .default_is("as configured, else daemon");
+  add_through(own, verb.through,
+              "Who allocates the GPUs: daemon, or slurm, which runs the command with srun");
   own.option("--job-directory", verb.job_directory, "Working folder on the node of a Slurm job")
       .metavar("DIR")
       .hidden();
@@ -76,7 +73,7 @@ Options add_run(Options program, RunVerb& verb) {
 
 int run(const RunVerb& verb) {
   if (!verb.job_directory.empty()) return slurm::run_job_step(verb);
-  if (slurm::is_through_slurm(verb)) return slurm::run_through_slurm(verb);
+  if (slurm::is_through_slurm(verb.through)) return slurm::run_through_slurm(verb);
   auto request = run_request_of(verb);
   if (!request) return print_error(request.error());
   const auto report = open_run_report(verb.report);

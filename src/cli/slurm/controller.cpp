@@ -74,6 +74,46 @@ std::vector<std::int64_t> numbers_of(std::string_view files) {
   return numbers;
 }
 
+// Runs one of Slurm's programs; see run_slurm_command().
+Result<std::string> run_slurm_program(SpawnOptions options, Duration timeout,
+                                      std::size_t max_output) {
+  const std::string name = options.program;
+  const auto text = run_with_timeout(std::move(options), timeout, max_output);
+  if (!text) {
+    // The last line is the one that says it; those before are of a log.
+    const std::string all = text.error().text();
+    const std::size_t line = all.rfind('\n');
+    return Error{
+        text.error().code,
+        fmt::format("{}: {}", name, printable(trim(all.substr(line == all.npos ? 0 : line + 1))))};
+  }
+  std::string kept;
+  for_each_line(*text, [&](std::string_view line) {
+    if (!line.starts_with(name + ": ")) kept.append(line) += '\n';
+  });
+  return kept;
+}
+
+// A user's SQUEUE_USERS, SINFO_PARTITION and the like hide a part of the cluster, and the other
+// variables of these commands change the format.
+void remove_user_filters() {
+  std::vector<std::string> names;
+  for (char** one = environ; *one != nullptr; ++one) {
+    const std::string_view variable(*one);
+    if (!variable.starts_with("SQUEUE_") && !variable.starts_with("SINFO_")) continue;
+    names.emplace_back(variable.substr(0, variable.find('=')));
+  }
+  for (const std::string& name : names) ::unsetenv(name.c_str());
+}
+
+Error controller_error(const Error& failed) {
+  const bool refused = failed.message.find("uthentication") != std::string::npos;
+  return {Errc::unavailable,
+          refused ? "Slurm's controller does not accept this machine"
+                  : "Slurm's controller is not responding",
+          failed.message, refused ? "munge -n | unmunge" : "scontrol ping"};
+}
+
 }  // namespace
 
 std::vector<std::string> trusted_default_folders() {
@@ -93,23 +133,35 @@ void extend_path() {
 }
 
 Result<std::string> run_slurm_command(const std::vector<std::string>& words, Duration timeout) {
+  return run_slurm_program({.program = words.front(),
+                            .arguments = {words.begin() + 1, words.end()},
+                            .search_path = true},
+                           timeout, kMaxRunOutput);
+}
+
+Error not_installed_error(std::string_view program, std::string cause) {
+  return {Errc::unavailable, fmt::format("{} is not installed on this machine", program),
+          std::move(cause),
+          "apt-get install slurm-client  # or log in to a machine of the cluster"};
+}
+
+Result<std::string> query_controller(const std::vector<std::string>& words) {
+  constexpr std::size_t kMaxRemarks = 4096;  // bytes that are left out of an answer
   const std::string& name = words.front();
-  const auto text = run_with_timeout(
-      {.program = name, .arguments = {words.begin() + 1, words.end()}, .search_path = true},
-      timeout);
-  if (!text) {
-    // The last line is the one that says it; those before are of a log.
-    const std::string all = text.error().text();
-    const std::size_t line = all.rfind('\n');
-    return Error{
-        text.error().code,
-        fmt::format("{}: {}", name, printable(trim(all.substr(line == all.npos ? 0 : line + 1))))};
-  }
-  std::string kept;
-  for_each_line(*text, [&](std::string_view line) {
-    if (!line.starts_with(name + ": ")) kept.append(line) += '\n';
-  });
-  return kept;
+  if (!find_program(name)) return not_installed_error(name, "Slurm's answer comes from it");
+  remove_user_filters();
+  const auto text =
+      run_slurm_program({.program = name,
+                         .arguments = {words.begin() + 1, words.end()},
+                         .search_path = true,
+                         .environment = {{"TZ", "UTC0"}, {"SLURM_TIME_FORMAT", "%s"}}},
+                        kCommandTimeout, kMaxControllerAnswer + kMaxRemarks);
+  if (!text) return controller_error(text.error());
+  if (text->size() <= kMaxControllerAnswer) return *text;
+  return Error{
+      Errc::unavailable,
+      fmt::format("{} printed more than {} MiB, the limit", name, kMaxControllerAnswer >> 20U), "",
+      name == "squeue" ? "squeue --me  # only your own jobs" : ""};
 }
 
 bool NodeState::has(std::string_view flag) const {

@@ -38,6 +38,16 @@ void extend_path();
 Result<std::string> run_slurm_command(const std::vector<std::string>& words,
                                       Duration timeout = kCommandTimeout);
 
+// The error of a machine without one of Slurm's commands; `cause`: what it is needed for.
+Error not_installed_error(std::string_view program, std::string cause);
+
+// Runs a query of squeue, sinfo or scontrol about the whole cluster: times are in seconds since
+// 1970, and the filters in the user's environment do not apply. Errc::unavailable: the command is
+// not installed, the controller does not respond in time, or the answer is too long; the error has
+// the next step.
+inline constexpr std::size_t kMaxControllerAnswer = std::size_t{16} << 20;  // bytes
+Result<std::string> query_controller(const std::vector<std::string>& words);
+
 struct NodeState {
   std::string flags;   // "idle", "mixed+drain", "down+not_responding", ...
   std::string reason;  // "none": there is none

@@ -55,7 +55,7 @@ constexpr std::array kRunOptions = {
               [](const RunVerb& verb) { return if_given("--quiet", verb.quiet); }},
     RunOption{"--through", Treatment::here, "`daemon` or `slurm`",
               [](const RunVerb& verb) {
-                using enum RunVerb::Through;
+                using enum Through;
                 return verb.through == configured
                            ? Words()
                            : Words{"--through", verb.through == slurm ? "slurm" : "daemon"};

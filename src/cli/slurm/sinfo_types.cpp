@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "cli/slurm/controller.h"
+#include "cli/slurm/gres.h"
 
 namespace gpuyard::cli::slurm {
 namespace {
@@ -18,31 +19,16 @@ std::string letters_of(std::string_view text) {
   return letters;
 }
 
-// "h100" of "gpu:h100:8(S:0-1)"; "": it has no type, or is no GPU.
-std::string_view type_of_gres(std::string_view gres) {
-  constexpr std::string_view kGpu = "gpu:";
-  gres = trim(gres.substr(0, gres.find('(')));
-  if (!gres.starts_with(kGpu)) return "";
-  gres.remove_prefix(kGpu.size());
-  const std::size_t colon = gres.find(':');
-  return colon == gres.npos ? "" : gres.substr(0, colon);
-}
-
 }  // namespace
 
 std::vector<std::string> parse_gpu_types(std::string_view text) {
   std::vector<std::string> types;
-  int depth = 0;  // of brackets, in which commas separate sockets
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i <= text.size(); ++i) {
-    const char c = i < text.size() ? text[i] : '\n';
-    if (c == '\n') depth = 0;
-    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
-    if (c != '\n' && (c != ',' || depth > 0)) continue;
-    if (const auto type = type_of_gres(text.substr(begin, i - begin)); !type.empty()) {
-      types.emplace_back(type);
+  while (!text.empty()) {
+    const auto gpus = parse_gres_list(take_until('\n', text));
+    if (!gpus) continue;
+    for (const GresGpus& one : *gpus) {
+      if (!one.type.empty()) types.push_back(one.type);
     }
-    begin = i + 1;
   }
   std::ranges::sort(types);
   types.erase(std::ranges::unique(types).begin(), types.end());
@@ -50,11 +36,8 @@ std::vector<std::string> parse_gpu_types(std::string_view text) {
 }
 
 Result<std::vector<std::string>> query_gpu_types() {
-  const auto text = run_slurm_command({"sinfo", "-h", "-o", "%G"});
-  if (!text) {
-    return Error{text.error().code, "Slurm's controller is not responding", text.error().message,
-                 "scontrol ping"};
-  }
+  const auto text = query_controller({"sinfo", "-h", "-o", "%G"});
+  if (!text) return text.error();
   return parse_gpu_types(*text);
 }
 

@@ -157,9 +157,7 @@ Result<std::string> working_directory() {
 
 Result<SrunPlace> place_of(const RunVerb& verb, bool in_job) {
   if (!find_program("srun")) {
-    return Error{Errc::unavailable, "srun is not installed on this machine",
-                 "Slurm starts commands with it",
-                 "apt-get install slurm-client  # or log in to a machine of the cluster"};
+    return not_installed_error("srun", "Slurm starts commands with it");
   }
   SrunPlace place;
   place.program = program_path();
@@ -185,18 +183,16 @@ std::optional<config::Config> config_of(const std::string& file, const std::stri
 
 }  // namespace
 
-bool is_through_slurm(const RunVerb& verb) {
-  using Through = config::Config::Lease::Through;
-  if (verb.through != RunVerb::Through::configured) {
-    return verb.through == RunVerb::Through::slurm;
-  }
+bool is_through_slurm(Through given) {
+  if (given != Through::configured) return given == Through::slurm;
+  using Configured = config::Config::Lease::Through;
   const auto environment = Environment::current();
-  Through through = Through::daemon;
+  Configured through = Configured::daemon;
   for (const std::string& file : default_config_files(environment)) {
     const auto read = config_of(file, environment.home);
     if (read && read->set_at.contains("lease.through")) through = read->lease.through;
   }
-  return through == Through::slurm;
+  return through == Configured::slurm;
 }
 
 int run_through_slurm(const RunVerb& verb) {

@@ -408,7 +408,8 @@ constexpr std::array kKeys = {
     live(word<&Config::lease, &Config::Lease::through, kThrough>(
         "lease", "through",
         "Where gpuyard run gets its GPUs: \"daemon\": from the daemon's queue; \"slurm\": from "
-        "Slurm, with srun. gpuyard run reads it itself, also where no daemon runs.")),
+        "Slurm, with srun. gpuyard run, queue, leases and free read it themselves, also where no "
+        "daemon runs.")),
     member<&Config::lease, &Config::Lease::most_gpus_per_user>(
         "lease", "most_gpus_per_user", "Maximum number of GPUs per user. 0: no limit.",
         &set_bounded<&Config::lease, &Config::Lease::most_gpus_per_user, 0,
