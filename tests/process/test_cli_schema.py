@@ -58,6 +58,9 @@ ANSWERS = {
     "sink-tests": [],
     "sinks": [],
     "slurm": [],  # tests/slurm
+    "slurm-free": [],
+    "slurm-leases": [],
+    "slurm-queue": [],
     "stays": [],
     "tls": [],  # test_network.py
     "token": [],  # test_tokens.py

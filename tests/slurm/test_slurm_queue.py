@@ -8,6 +8,7 @@ import pytest
 from asking import STAYS, cancel, started
 from program import PATIENCE, wait_until
 from rig import Cluster
+from schemas import validate
 from slurm_conf import PLACE
 
 # Each node has two GPUs of each type.
@@ -51,7 +52,9 @@ def gpuyard(cluster, *words, user="alice", through=("--through", "slurm"), **mor
 def answer(cluster, *words, code=0, **options):
     done = gpuyard(cluster, *words, "--json", **options)
     assert done.returncode == code, done
-    return json.loads(done.stdout)
+    answered = json.loads(done.stdout)
+    validate(answered, f"slurm-{words[1] if words[0] == 'fleet' else words[0]}")
+    return answered
 
 
 def lasting(answered):
