@@ -34,6 +34,7 @@ NOT_RUN = {
     ("docs/slurm.md", "sinfo -R -o '%.75E %N'"): "needs Slurm: tests/slurm/test_slurm.py",
     ("docs/slurm.md", "gpuyard run -n 2 --model H100 --max-time 2h --through slurm -- ./train.sh"):
         "needs Slurm: tests/slurm/test_slurm_run.py",
+    ("docs/slurm.md", "gpuyard queue --through slurm"): "needs Slurm: tests/slurm/test_slurm_queue.py",
 }
 # Foreign programs in the other blocks; they may be missing.
 NO_PROGRAM = {"nvtop"}
