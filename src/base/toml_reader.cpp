@@ -1,10 +1,35 @@
 #include "base/toml_reader.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/text.h"
 
 namespace gpuyard {
+namespace {
+
+// Returns where a table that the parser refuses as a second one begins: an example that is pasted
+// below the package's file, which has all tables, repeats one. Empty for any other error.
+std::string first_table(std::string_view text, const toml::parse_error& error) {
+  if (error.description().find("cannot redefine existing table") == std::string_view::npos) {
+    return "";
+  }
+  std::vector<std::string_view> lines = {""};  // the parser counts from 1
+  while (lines.size() <= error.source().begin.line && !text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size() - 1);
+    lines.push_back(trim(text.substr(0, end + 1)));
+    text.remove_prefix(end + 1);
+  }
+  const std::string_view header = lines.back().substr(0, lines.back().find(']') + 1);
+  const auto first =
+      std::ranges::find_if(lines, [&](std::string_view line) { return line.starts_with(header); });
+  const auto number = first - lines.begin();
+  if (header.empty() || number + 1 == std::ssize(lines)) return "";
+  return fmt::format(", which begins at line {}; put these keys there", number);
+}
+
+}  // namespace
 
 Error toml_error(const std::string& file, const toml::source_region& where, std::string_view what) {
   return {Errc::invalid, fmt::format("{}:{}: {}", file, where.begin.line, what)};
@@ -31,7 +56,11 @@ std::string toml_text(const toml::node& node) {
 
 Result<toml::table> parse_toml(std::string_view text, const std::string& file) {
   toml::parse_result parsed = toml::parse(text, file);
-  if (!parsed) return toml_error(file, parsed.error().source(), parsed.error().description());
+  if (!parsed) {
+    const toml::parse_error& error = parsed.error();
+    return toml_error(file, error.source(),
+                      std::string(error.description()) + first_table(text, error));
+  }
   return std::move(parsed).table();
 }
 

@@ -48,6 +48,16 @@ TEST(ConfigFile, NamedKeysAreSetAndRestKeepDefaults) {
   EXPECT_EQ(config.metrics.prefix, "gpuyard");
 }
 
+TEST(ConfigFile, ErrorOfASecondTableNamesTheLineOfTheFirst) {
+  EXPECT_EQ(
+      problem_of("\n  [control]  # off\n# enabled = false\n[log]\n[control]\nenabled = true\n"),
+      "x.toml:5: Error while parsing table header: cannot redefine existing table 'control', "
+      "which begins at line 2; put these keys there");
+  // A table without a header of its own has no such line.
+  EXPECT_EQ(problem_of("control.enabled = true\n[control]"),
+            "x.toml:2: Error while parsing table header: cannot redefine existing table 'control'");
+}
+
 TEST(ConfigFile, AnEmptyListMeansNone) {
   EXPECT_EQ(applied("server.listen = []").server.listen, Strings{});
 }
