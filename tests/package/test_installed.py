@@ -212,6 +212,18 @@ def test_tls_key_readable_by_root_only_is_served(machine):
     ready(machine)
 
 
+def test_forbidden_socket_is_not_a_missing_daemon(machine):
+    machine.must("chmod", "0600", "/run/gpuyard/gpuyard.sock")
+    refused = machine.go("gpuyard", "queue", user="alice")
+    assert refused.returncode == 4, refused
+    assert "not allowed to connect to /run/gpuyard/gpuyard.sock: Permission denied\n" \
+        "  try:   ls -ld /run/gpuyard /run/gpuyard/gpuyard.sock\n" in refused.stderr
+    doctor = machine.go("gpuyard", "doctor", user="alice").stdout
+    assert "daemon  not allowed to connect to" in doctor and "not running" not in doctor, doctor
+    machine.must("systemctl", "restart", "gpuyard")
+    ready(machine)
+
+
 class Absence(threading.Thread):
     """Polls the daemon; `longest` is the longest time without an answer."""
 

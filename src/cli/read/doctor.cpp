@@ -130,7 +130,8 @@ void examine_daemon(const SourceFlags& flags, DoctorAnswer& answer) {
     return query_local_daemon(*daemon, answer);
   }
   if (!options.sockets.empty()) answer.daemon.address = options.sockets.front();
-  answer.daemon.message = fmt::format("not running; start one with `{}`", client::start_command());
+  answer.daemon.message = without_hint(client::no_daemon_error(
+      options.sockets, fmt::format("not running; start one with `{}`", client::start_command())));
 }
 
 DoctorAnswer examine(const SourceFlags& flags) {

@@ -122,7 +122,7 @@ Result<http::Endpoint> require_daemon(const std::string& socket, std::string_vie
   const SourceOptions options = source_options(flags);
   if (!options.socket.empty()) return resolve_daemon(options);
   if (auto found = client::find_daemon(options.sockets)) return *std::move(found);
-  return Error{Errc::unavailable, std::string(if_none), "", client::start_command()};
+  return client::no_daemon_error(options.sockets, if_none);
 }
 
 Printable host_heading(const std::string& socket) {

@@ -36,8 +36,9 @@ bool is_daemon_listening(const std::string& path) {
   return is_system_place(path) || peer.uid == 0 || peer.uid == ::geteuid();
 }
 
-bool has_service() {
-  return ::access("/lib/systemd/system/gpuyard.service", F_OK) == 0;
+// Returns whether only permissions keep this user from a socket of the system's daemon.
+bool is_forbidden(const std::string& path) {
+  return is_system_place(path) && ::access(path.c_str(), W_OK) != 0 && errno == EACCES;
 }
 
 constexpr const char* kStartService = "sudo systemctl start gpuyard";
@@ -59,8 +60,21 @@ std::optional<http::Endpoint> find_daemon(const std::vector<std::string>& socket
   return http::Endpoint::unix_socket(*found);
 }
 
+bool has_service() {
+  return ::access("/lib/systemd/system/gpuyard.service", F_OK) == 0;
+}
+
 std::string start_command() {
   return has_service() ? kStartService : "gpuyard serve";
+}
+
+Error no_daemon_error(const std::vector<std::string>& sockets, std::string_view if_none) {
+  const auto closed = std::ranges::find_if(sockets, is_forbidden);
+  if (closed == sockets.end()) {
+    return {Errc::unavailable, std::string(if_none), "", start_command()};
+  }
+  return {Errc::denied, fmt::format("not allowed to connect to {}: Permission denied", *closed), "",
+          fmt::format("ls -ld {} {}", parent_directory(*closed), *closed)};
 }
 
 Error add_start_hint(Error error, const http::Endpoint& daemon) {
@@ -101,8 +115,9 @@ Result<http::Endpoint> select_daemon(const std::string& host, const Environment&
   }
   if (!environment.gpuyard_socket.empty())
     return parse_daemon_address(environment.gpuyard_socket, credentials);
-  if (auto found = find_daemon(trusted_sockets(environment))) return *std::move(found);
-  return Error{Errc::unavailable, "no daemon is running on this machine", "", start_command()};
+  const auto sockets = trusted_sockets(environment);
+  if (auto found = find_daemon(sockets)) return *std::move(found);
+  return no_daemon_error(sockets, "no daemon is running on this machine");
 }
 
 }  // namespace gpuyard::client

@@ -20,9 +20,15 @@ std::vector<std::string> trusted_sockets(const Environment&);
 // Returns the first of `sockets` where a trusted daemon listens; empty: there is none.
 std::optional<http::Endpoint> find_daemon(const std::vector<std::string>& sockets);
 
-// Returns the command that starts a daemon on this machine: with the package's service, if it is
-// installed.
+// Returns whether the package's service is installed.
+bool has_service();
+
+// Returns the command that starts a daemon on this machine: with that service, if there is one.
 std::string start_command();
+
+// The error where find_daemon() has found none: `if_none`, with start_command(), or that this user
+// may not connect to the system's daemon.
+Error no_daemon_error(const std::vector<std::string>& sockets, std::string_view if_none);
 
 // Adds the command that starts a daemon at that address to the error of one that does not answer.
 Error add_start_hint(Error, const http::Endpoint& daemon);
