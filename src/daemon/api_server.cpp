@@ -152,7 +152,13 @@ Result<void> ApiServer::listen() {
     } else {
       Error error = bound.error();
       if (error.code == Errc::conflict) {
-        error.hint = "gpuyard serve --listen 127.0.0.1:0  # any free port";
+        error.hint =
+            Environment::current().system_service
+                ? fmt::format(
+                      "sudo ss -ltnp 'sport = :{}'  # that program; or set another address "
+                      "in [server] listen",
+                      address.substr(address.rfind(':') + 1))
+                : "gpuyard serve --listen 127.0.0.1:0  # any free port";
       }
       return error;
     }

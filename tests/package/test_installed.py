@@ -224,6 +224,19 @@ def test_forbidden_socket_is_not_a_missing_daemon(machine):
     ready(machine)
 
 
+def test_service_starts_once_its_port_is_free(machine):
+    machine.must("systemctl", "stop", "gpuyard")
+    machine.must("systemd-run", "--unit=taker", "gpuyard", "serve", "--simulate", "1", "--state", "/tmp/taker",
+                 "--socket", "/tmp/taker/gpuyard.sock", "--listen", "127.0.0.1:9410")
+    machine.wait_until(lambda: "listening on http" in machine.must("journalctl", "-u", "taker"), "the taker")
+    assert machine.go("systemctl", "start", "gpuyard").returncode != 0
+    log = machine.must("journalctl", "-u", "gpuyard", "-n", "20")
+    assert "127.0.0.1:9410 is in use by another program" in log
+    assert "try:   sudo ss -ltnp 'sport = :9410'  # that program; or set another address in [server] listen" in log
+    machine.must("systemctl", "stop", "taker")
+    ready(machine)
+
+
 class Absence(threading.Thread):
     """Polls the daemon; `longest` is the longest time without an answer."""
 
