@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <array>
+#include <cstdlib>
 #include <optional>
 
 #include <gmock/gmock.h>
@@ -85,6 +86,13 @@ TEST_F(CertificateReloaderTest, ValidCertificateIsUsableAtOnce) {
   EXPECT_EQ(usable_, 1);
   EXPECT_TRUE(shows_file());
   EXPECT_EQ(trouble(), "");
+}
+
+TEST_F(CertificateReloaderTest, OnlyRootCreatesTheCertificateOfTheService) {
+  ::setenv("GPUYARD_SYSTEM_SERVICE", "1", 1);
+  start();
+  ::unsetenv("GPUYARD_SYSTEM_SERVICE");
+  EXPECT_THAT(trouble(), HasSubstr("try `sudo gpuyard tls init`"));
 }
 
 TEST_F(CertificateReloaderTest, ListenerStaysClosedUntilACertificateExists) {

@@ -237,6 +237,11 @@ def test_service_starts_once_its_port_is_free(machine):
     ready(machine)
 
 
+def test_tls_show_of_another_user_suggests_root(machine):
+    shown = machine.go("env", "HOME=/home/alice", "gpuyard", "tls", "show", user="alice")
+    assert shown.returncode == 6 and "  try:   sudo gpuyard tls show  #" in shown.stderr, shown
+
+
 class Absence(threading.Thread):
     """Polls the daemon; `longest` is the longest time without an answer."""
 

@@ -17,6 +17,7 @@
 #include "cli/verbs.h"
 #include "daemon/config/config.h"
 #include "daemon/config/keys.h"
+#include "faces/client/local_daemon.h"
 #include "io/http/certificate.h"
 #include "io/http/self_signed.h"
 
@@ -42,7 +43,11 @@ int show(const TlsVerb& verb, const config::Config& config) {
   if (!pem) {
     Error error = pem.error();
     if (error.code == Errc::not_found) {
-      error.hint = "gpuyard tls init";
+      // Only root finds the certificate of the package's daemon.
+      if (::geteuid() != 0 && verb.state.empty() && client::has_service()) {
+        error.hint = "sudo gpuyard tls show  # the certificate of this machine's service\n";
+      }
+      error.hint += "gpuyard tls init";
       if (!verb.config_file.empty())
         error.hint += " --config " + quote_shell_word(verb.config_file);
       if (!verb.state.empty()) error.hint += " --state " + quote_shell_word(verb.state);

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/paths.h"
 #include "base/text.h"
 #include "base/try.h"
 #include "io/http/openssl.h"
@@ -40,14 +41,19 @@ PemBio pem_bio(std::string_view text) {
   return PemBio(::BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
+// Only root creates files for the package's service. Another user would get files of their own.
+std::string init_command() {
+  return Environment::current().system_service ? "sudo gpuyard tls init" : "gpuyard tls init";
+}
+
 // Opening anything but a regular file might block without end. `if_missing`: the command that
 // creates the file; "": there is none.
 Result<std::string> read_pem(const std::string& file,
-                             std::string_view if_missing = "gpuyard tls init") {
+                             const std::string& if_missing = init_command()) {
   const auto info = stat_file(file);
   if (!info) {
     return identity_error(file, fmt::format("cannot be read ({})", info.error().text()),
-                          std::string(if_missing));
+                          if_missing);
   }
   if (!S_ISREG(info->st_mode)) return identity_error(file, "is not a regular file; set a PEM file");
   auto text = read_file(file, kMaxFileBytes);
