@@ -90,11 +90,10 @@ Result<UniqueFd> lock_state(const std::string& directory) {
                              pid && !pid->empty() ? " (PID " + *pid + ")" : "", directory)};
   }
   if (!lock && lock.error().code == Errc::denied) {
-    return Error{
-        Errc::denied, "permission denied: state directory " + directory, lock.error().text(),
-        fmt::format("sudo chown --reference={0} {0}/lock {0}/*.db*  # if root ran the daemon "
-                    "here",
-                    quote_shell_word(directory))};
+    return Error{Errc::denied, "permission denied: state directory " + directory,
+                 lock.error().text(),
+                 fmt::format("sudo chown -R --reference={0} {0}  # if root ran the daemon here",
+                             quote_shell_word(directory))};
   }
   if (!lock) return lock;
   // The pid is for the error of another daemon. On a full disk that one must do without it.

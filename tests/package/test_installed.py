@@ -242,6 +242,17 @@ def test_tls_show_of_another_user_suggests_root(machine):
     assert shown.returncode == 6 and "  try:   sudo gpuyard tls show  #" in shown.stderr, shown
 
 
+def test_repair_of_roots_files_in_the_state_is_named(machine):
+    machine.must("systemctl", "stop", "gpuyard")
+    machine.must("chown", "root:root", "/var/lib/gpuyard/lock", "/var/lib/gpuyard/tls/key.pem")
+    assert machine.go("systemctl", "start", "gpuyard").returncode != 0
+    repair = "chown -R --reference=/var/lib/gpuyard /var/lib/gpuyard"
+    assert f"try:   sudo {repair}  #" in machine.must("journalctl", "-u", "gpuyard", "-n", "20")
+    machine.must(*repair.split())
+    ready(machine)
+    assert machine.must("stat", "-c", "%U", "/var/lib/gpuyard/tls/key.pem").strip() == "_gpuyard"
+
+
 class Absence(threading.Thread):
     """Polls the daemon; `longest` is the longest time without an answer."""
 
