@@ -41,7 +41,7 @@ def rows():
         if line.startswith("| ") and not line.startswith("| symptom "):
             symptom, command, output, _ = line.strip("| ").split(" | ")
             if texts := re.findall(r"`([^`]+)`", output):
-                yield symptom, command.strip("`"), texts
+                yield symptom, command.strip("`").removeprefix("sudo "), texts
 
 
 def faulty(place):
