@@ -134,7 +134,7 @@ def test_leases_only_observe_from_the_first_pod_on(daemon, world, tmp_path):
     refused = yard.get("/api/gpu/leases", unix=True, method="POST", body=claim)
     assert refused.status == 409 and "Kubernetes allocates the GPUs" in refused.text
     free = subprocess.run([PROGRAM, "free", "--socket", yard.socket], capture_output=True, text=True, check=False)
-    assert free.returncode == 7 and "Kubernetes allocates the GPUs" in free.stderr and "srun" not in free.stderr
+    assert free.returncode == 7 and "Kubernetes allocates the GPUs" in free.stderr and "--through slurm" not in free.stderr
 
     assert yard.stop() == 0
     yard = daemon(GPUYARD_SIM_WORLD=str(world.directory), directory=place)

@@ -220,7 +220,7 @@ def test_leases_only_observe(cluster, record_property):
     for words in (("run", "--", "true"), ("lease", "take", "--for", "1h", "--no-wait")):
         refused = node.gpuyard(*words)
         assert refused.returncode == 7 and "Slurm allocates the GPUs" in refused.stderr, words
-        assert "srun" in refused.stderr
+        assert "gpuyard run -n 1 --through slurm" in refused.stderr
     # A process on a GPU outside its job is not an unleased process before half a minute has passed.
     with running(node, gpus=0, command="echo $$; exec sleep 1000", user="bob") as job:
         pid = int(started(cluster, job))
