@@ -93,7 +93,8 @@ def test_cordoned_gpu_is_not_granted(lease_yard):
 
 def test_free_lists_gpus_and_exits_7_if_short(lease_yard):
     yard = lease_yard(gpus=3)
-    assert yard.must("free") == "0,1,2\n"
+    # The first lease has just ended, and its GPU is checked for processes that are left.
+    wait_until(lambda: yard.must("free") == "0,1,2\n", "all GPUs to be free")
     yard.must("cordon", "1", "--reason", "new fan")
     held = yard.hold()
     (leased,) = yard.leases()[0]["gpus"]

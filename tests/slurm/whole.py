@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""./yard fleet-test slurm: what the hooks of `gpuyard slurm` cost, and whether the joules of jobs are true,
-on a cluster of four nodes under Debian's Slurm.
+"""./yard fleet-test slurm: what the hooks of `gpuyard slurm` cost, how much later than with srun a command of
+`gpuyard run` ends, and whether the joules of jobs are true, on clusters under Debian's Slurm.
 
-    whole.py [--jobs 1000] [--only speed|joules|storm|transcript] [--seed 1]
+    whole.py [--jobs 1000] [--only speed|run|joules|storm|transcript] [--seed 1]
 
 Prints a table of measurements beside their bars; the transcript is a story, in which each step is checked.
 Ends with 1 where a bar is missed. PROGRAM and its simulated NVML are in GPUYARD_BIN and GPUYARD_SIM_LIB.
@@ -31,6 +31,7 @@ from storm import array_at_once, storm_of_begins  # noqa: E402
 
 ROUNDS = 300  # of each hook, where speed is measured
 FAULTY_ROUNDS = 30
+STARTS = 40  # of a command, where the way to it is measured
 INTERVAL = 5  # seconds from one health check to the next, where they matter
 NEVER = 3600
 FIRST_JOB = 100_000  # of those that only the daemon knows
@@ -243,6 +244,32 @@ def load():
     return f"load of this machine {os.getloadavg()[0]:.1f}"
 
 
+# `gpuyard run` through Slurm.
+
+
+def run(board, _):
+    board.section(f"a command on one GPU, {STARTS} times each in turn; {load()}")
+    gres = "Name=gpu Type=h100 File={dev}/nvidia[0-3]\n"
+    with Cluster(nodes=1, accounting=False, health_interval=NEVER, gres=gres, gres_of_node="gpu:h100:4") as cluster:
+        socket = ["env", f"GPUYARD_SOCKET={cluster.nodes[0].daemon_socket}"]
+        ours = [cluster.program, "run", "--through", "slurm", "--quiet"]
+        ways = {"srun": ["srun", "-N1", "-n1", "--gres=gpu:1"], "run": [*ours, "-n", "1", "--"],
+                "run --model": [*ours, "-n", "1", "--model", "H100", "--"]}
+        took = {name: [] for name in ways}
+        for _ in range(STARTS):
+            for name, words in ways.items():
+                began = time.perf_counter()
+                done = cluster.run(*socket, *words, "true", user="alice")
+                took[name].append(1000 * (time.perf_counter() - began))
+                assert done.returncode == 0, done.stderr
+    srun = statistics.median(took["srun"])
+    board.spread("srun (p50, p99)", took["srun"])
+    board.spread("gpuyard run (p50, p99)", took["run"])
+    board.most("  beyond srun at p50", statistics.median(took["run"]) - srun, 100, "ms", 0)
+    board.spread("gpuyard run --model, which runs sinfo first (p50, p99)", took["run --model"])
+    board.plain("  beyond srun at p50", f"{statistics.median(took['run --model']) - srun:.0f} ms")
+
+
 # Joules.
 
 
@@ -335,7 +362,7 @@ def resumed(story, node):
     story.slurm("sinfo", "-N", "-o", "%N %T %E")
 
 
-SUITES = {"speed": speed, "joules": joules, "storm": storm, "transcript": transcript}
+SUITES = {"speed": speed, "run": run, "joules": joules, "storm": storm, "transcript": transcript}
 
 
 def main():

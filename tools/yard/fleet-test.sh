@@ -2,8 +2,9 @@
 # ./yard fleet-test view [--nodes N] [--rounds N] [--only speed|free|faults] - `gpuyard fleet` on a
 # hundred real machines in namespaces of their own, against its bars; then whether `fleet free` tells
 # the truth, and what is printed of each fault.
-# ./yard fleet-test slurm [--jobs N] [--only speed|joules|storm|transcript] - the hooks of Slurm under
-# Debian's own, against their bars: how long they take, and whether the joules of jobs add up.
+# ./yard fleet-test slurm [--jobs N] [--only speed|run|joules|storm|transcript] - the hooks of
+# Slurm and `gpuyard run` under Debian's own, against their bars: how long they take, and whether the joules of
+# jobs add up.
 # ./yard fleet-test kube [PYTEST ARGS] - the tests of tests/kube with the real control plane of Kubernetes;
 # with --figures [--nodes N] [--rounds N] [--quiet SECONDS] [--crowd AGENTS] what its agents take, against their
 # bars; with --soak [--minutes N] [--seed N] half an hour of faults, after which nothing of theirs may be left.
