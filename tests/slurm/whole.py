@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """./yard fleet-test slurm: what the hooks of `gpuyard slurm` cost, how much later than with srun a command of
-`gpuyard run` ends, and whether the joules of jobs are true, on clusters under Debian's Slurm.
+`gpuyard run` starts, and whether the joules of jobs are true, on clusters under Debian's Slurm.
 
     whole.py [--jobs 1000] [--only speed|run|joules|storm|transcript] [--seed 1]
 
@@ -31,7 +31,7 @@ from storm import array_at_once, storm_of_begins  # noqa: E402
 
 ROUNDS = 300  # of each hook, where speed is measured
 FAULTY_ROUNDS = 30
-STARTS = 40  # of a command, where the way to it is measured
+STARTS = 20  # of a command, where the way to it is measured
 INTERVAL = 5  # seconds from one health check to the next, where they matter
 NEVER = 3600
 FIRST_JOB = 100_000  # of those that only the daemon knows
@@ -248,7 +248,8 @@ def load():
 
 
 def run(board, _):
-    board.section(f"a command on one GPU, {STARTS} times each in turn; {load()}")
+    # Until the command has started, with no job before it: Slurm starts the next one in steps of a second.
+    board.section(f"the start of a command on one GPU, {STARTS} times each in turn; {load()}")
     gres = "Name=gpu Type=h100 File={dev}/nvidia[0-3]\n"
     with Cluster(nodes=1, accounting=False, health_interval=NEVER, gres=gres, gres_of_node="gpu:h100:4") as cluster:
         socket = ["env", f"GPUYARD_SOCKET={cluster.nodes[0].daemon_socket}"]
@@ -258,10 +259,12 @@ def run(board, _):
         took = {name: [] for name in ways}
         for _ in range(STARTS):
             for name, words in ways.items():
-                began = time.perf_counter()
-                done = cluster.run(*socket, *words, "true", user="alice")
-                took[name].append(1000 * (time.perf_counter() - began))
+                wait_until(lambda: not cluster.must("squeue", "-h"), "the last job to leave the queue")
+                time.sleep(1)
+                began = time.time()
+                done = cluster.run(*socket, *words, "date", "+%s.%N", user="alice")
                 assert done.returncode == 0, done.stderr
+                took[name].append(1000 * (float(done.stdout) - began))
     srun = statistics.median(took["srun"])
     board.spread("srun (p50, p99)", took["srun"])
     board.spread("gpuyard run (p50, p99)", took["run"])
