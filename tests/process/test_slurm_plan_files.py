@@ -153,7 +153,7 @@ def test_directory_of_others_is_refused(site, lab):
 
 
 def compare(site, run, cpus, into, **others):
-    """`plan --check` with a slurmd that finds so many CPUs; others(munge=None) has no munge."""
+    """`plan --check` with a slurmd that finds `cpus` CPUs; others(munge=None) has no munge."""
     folder = site.place / "bin"
     folder.mkdir(exist_ok=True)
     for name, text in ({"slurmd": SLURMD.format(cpus=cpus), "munge": MUNGE} | others).items():
@@ -227,7 +227,7 @@ def test_name_other_than_hostname_is_refused(site, lab, run, tmp_path):
     assert "its daemon runs in a container, which has a host name of its own\n  try:   docker run --uts=host " in text
 
 
-def test_daemon_in_container_is_remarked(site, lab):
+def test_daemon_in_container_is_noted(site, lab):
     lab["machine"]["in_container"] = True
     done = site.plan(site.add(lab))
     assert done.returncode == 0 and f"{NAME}: its daemon runs in a container; the hooks " in done.stdout, done

@@ -84,7 +84,7 @@ std::int64_t count_of(const std::vector<GresGpus>& gpus) {
 
 // Reads which GPUs the job asks for. Returns whether it asks for any.
 bool read_request(const FixedRow& row, ClusterJob& job) {
-  // --gpus is the number for the whole job, whatever the others say of its distribution.
+  // --gpus counts for the whole job; the other options only distribute it.
   const std::array kinds = {
       std::pair{JobField::for_job, std::optional<std::int64_t>(1)},
       std::pair{JobField::for_node, parse_number<std::int64_t>(row[JobField::nodes].text)},

@@ -87,7 +87,7 @@ TEST(ClusterTable, EmptyAnswerIsASentenceWithNotes) {
   EXPECT_EQ(cluster_free_text({}, {}).str(), "No node has GPUs.\n");
 }
 
-TEST(JobReason, LongerWordIsFoundBeforeItsBeginning) {
+TEST(JobReason, LongerReasonIsExplainedBeforeItsPrefix) {
   EXPECT_THAT(explain_reason("DependencyNeverSatisfied"), HasSubstr("has failed"));
   EXPECT_THAT(explain_reason("Dependency"), HasSubstr("not ended"));
   EXPECT_THAT(explain_reason("ReservationDeleted"), HasSubstr("deleted"));

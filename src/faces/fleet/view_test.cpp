@@ -279,7 +279,7 @@ TEST(Diagnosis, ClockIsUnknownWithoutATime) {
               ElementsAre("the clock on n1: its daemon does not report the time"));
 }
 
-TEST(Diagnosis, OfLikeSlurmMachinesHasNothingUnknown) {
+TEST(Diagnosis, SlurmMachinesThatAgreeHaveNoUnknownFacts) {
   const auto view = diagnosis_of({slurm_machine("n1"), slurm_machine("n2")});
   EXPECT_TRUE(view.healthy);
   EXPECT_THAT(view.unknown, IsEmpty());
