@@ -246,7 +246,7 @@ struct LeaseFilters {
   std::string note;
 };
 
-// Who allocates the GPUs. `configured`: as [lease] through has it.
+// Who allocates the GPUs. `configured`: the value of [lease] through.
 enum class Through : std::uint8_t { configured, daemon, slurm };
 
 struct RunVerb {

@@ -88,7 +88,7 @@ TEST(ClusterQueue, PositionsCountOnlyJobsThatAskForGpus) {
   EXPECT_EQ(queue.waiting[1].place->position, 2);
 }
 
-TEST(ClusterQueue, GpusPerTaskAndPerSocketAreCountedAsFarAsKnown) {
+TEST(ClusterQueue, GpusPerTaskAreMultipliedAndPerSocketUnknown) {
   const auto queue =
       queue_with(squeue_line({{"tres-per-task", "gres:gpu:4"}, {"NumTasks", "3"}}) +
                  squeue_line({{"tres-per-socket", "gres:gpu:a100:2"}}) +
@@ -141,7 +141,7 @@ TEST(ClusterQueue, MalformedLinesAreReported) {
   }
 }
 
-TEST(ClusterQueue, LineEndInAJobsNameMakesNoJob) {
+TEST(ClusterQueue, NewlineInJobNameAddsNoJob) {
   const std::string fake = squeue_line({{"tres-per-job", "gres:gpu:9"}});
   const auto queue =
       queue_with(squeue_line({{"tres-per-job", "gres:gpu:1"}, {"Name", "a\n" + fake}}));
@@ -196,7 +196,7 @@ TEST(ClusterLeases, EndingJobIsDraining) {
   EXPECT_EQ(leases.leases.at(0).slurm_state, "COMPLETING");
 }
 
-TEST(ClusterLeases, AllocationThatAUserCouldHaveWrittenIsIgnored) {
+TEST(ClusterLeases, ForgedAllocationIsIgnored) {
   const std::string real =
       "JOB_GRES=gpu:h100:2   Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:h100:2(IDX:0-1)";
   const std::string false_one = "JOB_GRES=gpu:h100:8   Nodes=n9 CPU_IDs=0 Mem=0 GRES=gpu:h100:8";

@@ -105,7 +105,7 @@ TEST(ClusterFree, ModelSelectsTypes) {
   EXPECT_EQ(none.error().cause, "its types are h100, h100_nvl");
 }
 
-TEST(ClusterFree, JobHasGpusOfOneTypeIfItNamesAModel) {
+TEST(ClusterFree, ModelRequestIsNotSplitOverTypes) {
   const std::string sinfo =
       sinfo_line("n1", "idle", "gpu:h100:2,gpu:h100_nvl:2", "gpu:h100:0,gpu:h100_nvl:0");
   EXPECT_TRUE(free_with(sinfo, gpus_of_model(4)).enough);
@@ -117,7 +117,7 @@ TEST(ClusterFree, NodeInTwoPartitionsCountsOnce) {
   EXPECT_EQ(free_with(line + line, gpus_of_model(1)).capacity, 2);
 }
 
-TEST(ClusterFree, TypeInTwoPartsOfTheListIsAdded) {
+TEST(ClusterFree, RepeatedGresTypeIsSummed) {
   const auto answer =
       free_with(sinfo_line("n1", "mixed", "gpu:a100:2(S:0),gpu:a100:2(S:1)", "gpu:a100:3(IDX:0-2)"),
                 gpus_of_model(1));

@@ -67,7 +67,7 @@ TEST(ClusterTable, LeaseHasIndexesPerHost) {
             "train  17\n");
 }
 
-TEST(ClusterTable, NodeThatTakesNoJobsHasStateAndReason) {
+TEST(ClusterTable, UnavailableNodeShowsStateAndReason) {
   ClusterFree answer;
   answer.nodes = {{"n1", "mixed", true, "", {{"h100", 2, 1}, {"", 1, 0}}},
                   {"n2", "idle+drain", false, "bad fan", {{"h100", 2, {}}}}};

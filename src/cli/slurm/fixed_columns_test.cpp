@@ -23,7 +23,7 @@ TEST(FixedColumns, RowsAreTrimmedAndCutFieldsMarked) {
   EXPECT_EQ(found.rows[2][1].marked(), "");
 }
 
-TEST(FixedColumns, LineEndInANameStartsNoRow) {
+TEST(FixedColumns, NewlineInNameStartsNoRow) {
   const auto found = parse_fixed(kTwoColumns, "17    a\n99   b|\n18    x       |\n");
   ASSERT_EQ(found.rows.size(), 2U);
   EXPECT_EQ(found.rows[0][1].text, "a?99   b");

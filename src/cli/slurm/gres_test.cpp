@@ -38,7 +38,7 @@ TEST(SlurmGres, MalformedListIsNotReadInPart) {
     EXPECT_FALSE(parse_gres_list(wrong)) << wrong;
 }
 
-TEST(SlurmGres, IndexesThatDoNotMatchTheCountAreUnknown) {
+TEST(SlurmGres, MismatchedIndexesAreUnknown) {
   for (const char* const list :
        {"gpu:h100:2(IDX:0)", "gpu:h100:2(IDX:1-0)", "gpu:h100:2(IDX:0-)", "gpu:h100:2(IDX:)",
         "gpu:h100:2(IDX:0-4000000000)", "gpu:h100:2(S:0-1)"})

@@ -48,7 +48,7 @@ TEST(ConfigFile, NamedKeysAreSetAndRestKeepDefaults) {
   EXPECT_EQ(config.metrics.prefix, "gpuyard");
 }
 
-TEST(ConfigFile, ErrorOfASecondTableNamesTheLineOfTheFirst) {
+TEST(ConfigFile, DuplicateTableErrorHasLineOfFirstTable) {
   EXPECT_EQ(
       problem_of("\n  [control]  # off\n# enabled = false\n[log]\n[control]\nenabled = true\n"),
       "x.toml:5: Error while parsing table header: cannot redefine existing table 'control', "

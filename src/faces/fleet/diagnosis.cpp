@@ -76,7 +76,7 @@ class UnknownFacts {
   ByValue hosts_by_reason_;
 };
 
-// Of Debian's package; the version comes from a daemon, and the command is to be pasted.
+// The command installs Debian's package. Quoted, because the version comes from a daemon.
 std::string install_advice(const std::string& hosts, const std::string& package,
                            const std::string& version) {
   return fmt::format("on {}: `sudo apt-get install {}`", hosts,

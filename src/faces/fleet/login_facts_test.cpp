@@ -62,7 +62,7 @@ TEST(LoginFacts, InvalidCredentialMeansAnotherKey) {
   EXPECT_EQ(*facts.munge_key, MungeKey::different);
 }
 
-TEST(LoginFacts, AnyOtherEndOfUnmungeLeavesTheKeyUnknown) {
+TEST(LoginFacts, OtherUnmungeStatusMeansUnknownKey) {
   EXPECT_EQ(munge_reason("gpuyard-munge 127 timeout: failed to run command 'unmunge': gone \n"),
             "munge is not installed there");
   EXPECT_FALSE(facts_of("gpuyard-munge 127 \n").has_munge);
@@ -78,7 +78,7 @@ TEST(LoginFacts, AnyOtherEndOfUnmungeLeavesTheKeyUnknown) {
   EXPECT_LE(munge_reason("gpuyard-munge 1 " + std::string(5000, 'x') + "\n").size(), 200U);
 }
 
-TEST(LoginFacts, KeyIsUnknownWithoutACredentialOfThisMachine) {
+TEST(LoginFacts, KeyIsUnknownWithoutLocalCredential) {
   const Result<std::string> none =
       Error{Errc::unavailable, "munge is not installed on this machine"};
   const auto facts = parse_login_facts("gpuyard-munge 8 unmunge: Error: no credential \n", none);

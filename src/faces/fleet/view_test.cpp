@@ -256,7 +256,7 @@ TEST(Diagnosis, ClockSkewBeyondReplyTimeIsReported) {
               ElementsAre(HasSubstr("n1: its clock is 60 s behind")));
 }
 
-TEST(Diagnosis, ClockOffsetIsAnErrorFromMungesLifetimeOnWhereMungeIsUsed) {
+TEST(Diagnosis, ClockOffsetBeyondMungeLifetimeIsError) {
   const auto level_at = [](const char* now, bool with_munge) {
     auto machine = slurm_machine("n1");
     if (!with_munge) {
@@ -318,7 +318,7 @@ TEST(Diagnosis, DifferentVersionsOfSlurmAreReported) {
                                 HasSubstr("; on n3: `sudo apt-get install 'slurmd=22.05.8*'`"))));
 }
 
-TEST(Diagnosis, SlurmVersionIsUnknownFromAnOlderDaemonAndWhereOthersHaveOne) {
+TEST(Diagnosis, SlurmVersionIsUnknownFromOlderDaemon) {
   auto older = slurm_machine("n3");
   older.answer.answer.slurm_version = Error{Errc::unsupported, "its gpuyard is too old"};
   auto without = slurm_machine("n4");
@@ -339,7 +339,7 @@ TEST(Diagnosis, DriverVersionIsUnknownWithoutADriver) {
               ElementsAre("the driver's version on n2: NVML Shared Library Not Found"));
 }
 
-TEST(Diagnosis, DifferentMungeKeyIsAnErrorWithTheCommandThatCopiesIt) {
+TEST(Diagnosis, DifferentMungeKeyIsErrorWithCopyCommand) {
   auto odd = slurm_machine("n3");
   odd.host.url = "ssh://alice@n3:2222";
   odd.answer.answer.login.munge_key = MungeKey::different;
@@ -352,7 +352,7 @@ TEST(Diagnosis, DifferentMungeKeyIsAnErrorWithTheCommandThatCopiesIt) {
             ">/etc/munge/munge.key && systemctl restart munge'`");
 }
 
-TEST(Diagnosis, OwnMungeKeyIsTheOddOneIfNoMachineHasIt) {
+TEST(Diagnosis, LocalMungeKeyIsReportedIfAllOthersDiffer) {
   auto one = slurm_machine("n1");
   auto other = slurm_machine("n2");
   one.answer.answer.login.munge_key = MungeKey::different;
@@ -365,7 +365,7 @@ TEST(Diagnosis, OwnMungeKeyIsTheOddOneIfNoMachineHasIt) {
             HasSubstr("on this machine: `ssh root@n1 cat /etc/munge/munge.key | sudo tee ")));
 }
 
-TEST(Diagnosis, MachinesWithOneReasonForAnUnknownFactAreNamedTogether) {
+TEST(Diagnosis, UnknownFactsAreGroupedByReason) {
   auto one = slurm_machine("n1");
   auto other = slurm_machine("n2");
   const Error reason{Errc::unavailable, "munge is not installed on this machine"};
@@ -380,7 +380,7 @@ TEST(Diagnosis, MachinesWithOneReasonForAnUnknownFactAreNamedTogether) {
               ElementsAre("the munge key on n1: munge is not installed on this machine"));
 }
 
-TEST(Diagnosis, MungeKeyIsUnknownOnlyWhereAMachineHasMungeOrSlurm) {
+TEST(Diagnosis, MungeKeyIsReportedOnlyWithMungeOrSlurm) {
   auto one = slurm_machine("n1");
   DoctorReply& reply = one.answer.answer;
   reply.login.munge_key = Error{Errc::unavailable, "munge is not installed on this machine"};
