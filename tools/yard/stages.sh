@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # Stages of a check or a test run, and the proofs they leave behind.
 #
-#   YARD_STAGES  one line per stage: name, seconds, result (ok, failed, not run); tab separated
+#   YARD_STAGES  one line per stage: name, seconds, result (ok, failed, not run), and how busy all cores of
+#                the machine were in that time, in percent; tab separated
 #   YARD_PROOFS  one line per proof: name, `ran` or `skipped (why)`; tab separated
 #
 # Both are files named by the environment: .ci/run sets them and prints the tables at its end;
@@ -10,7 +11,7 @@
 failed_stages=()
 
 record_stage() {
-  [[ -z ${YARD_STAGES:-} ]] || printf '%s\t%s\t%s\n' "$@" >>"$YARD_STAGES"
+  [[ -z ${YARD_STAGES:-} ]] || printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "${4:-}" >>"$YARD_STAGES"
 }
 
 record_proof() {
@@ -30,13 +31,30 @@ run_strictly() {
   set -e
 }
 
+# cpu_ticks - what all cores of the machine were busy since it started, and how long that is; in ticks.
+cpu_ticks() {
+  local user nice system idle iowait irq softirq steal busy
+  read -r _ user nice system idle iowait irq softirq steal _ </proc/stat
+  busy=$((user + nice + system + irq + softirq + steal))
+  echo $busy $((busy + idle + iowait))
+}
+
+# busy_since TICKS - how busy all cores were since cpu_ticks printed that, in percent.
+busy_since() {
+  local busy all busy_before all_before
+  read -r busy_before all_before <<<"$1"
+  read -r busy all < <(cpu_ticks)
+  echo $(((busy - busy_before) * 100 / (all > all_before ? all - all_before : 1)))
+}
+
+# finish_stage NAME STARTED TICKS - of a command whose status is in $status.
 finish_stage() {
-  local name=$1 seconds=$2 result=ok
+  local name=$1 started=$2 ticks=$3 result=ok
   if ((status != 0)); then
     result=failed
     failed_stages+=("$name")
   fi
-  record_stage "$name" "$seconds" "$result"
+  record_stage "$name" $((SECONDS - started)) "$result" "$(busy_since "$ticks")"
 }
 
 # log_of NAME - the file that keeps a stage's output.
@@ -46,7 +64,8 @@ log_of() {
 
 # stage NAME COMMAND... - output goes to build/logs/<name>.log; on failure its tail is shown.
 stage() {
-  local name=$1 log started=$SECONDS status
+  local name=$1 log started=$SECONDS ticks status
+  ticks=$(cpu_ticks)
   log=$(log_of "$name")
   shift
   mkdir -p build/logs
@@ -58,13 +77,14 @@ stage() {
   else
     printf -- '-- %s: %d s\n' "$name" $((SECONDS - started))
   fi
-  finish_stage "$name" $((SECONDS - started))
+  finish_stage "$name" "$started" "$ticks"
 }
 
 # shown_stage NAME COMMAND... - as stage, but the output is shown and nothing follows it, so that
 # the last line of a test run is CTest's own. A run with YARD_STAGES keeps it in the log, too.
 shown_stage() {
-  local name=$1 started=$SECONDS status
+  local name=$1 started=$SECONDS ticks status
+  ticks=$(cpu_ticks)
   shift
   printf '== %s\n' "$name"
   if [[ -z ${YARD_STAGES:-} ]]; then
@@ -79,13 +99,13 @@ shown_stage() {
     status=${PIPESTATUS[0]}
     set -e
   fi
-  finish_stage "$name" $((SECONDS - started))
+  finish_stage "$name" "$started" "$ticks"
 }
 
 # failed_stage_logs FILE - the end of each failed stage's log, of the stages in FILE.
 failed_stage_logs() {
   local name result log
-  while IFS=$'\t' read -r name _ result; do
+  while IFS=$'\t' read -r name _ result _; do
     log=$(log_of "$name")
     [[ $result == failed && -e $log ]] || continue
     printf '\n== %s failed; its last lines (%s):\n' "$name" "$log"
@@ -110,8 +130,8 @@ stage_failed() {
 # stages_table FILE
 stages_table() {
   awk -F'\t' '
-    BEGIN { printf "%-22s %8s  %s\n", "stage", "time", "result" }
-    { printf "%-22s %4d:%02d  %s\n", $1, $2 / 60, $2 % 60, $3 }' "$1"
+    BEGIN { printf "%-22s %8s %6s  %s\n", "stage", "time", "busy", "result" }
+    { printf "%-22s %5d:%02d %6s  %s\n", $1, $2 / 60, $2 % 60, $4 == "" ? "-" : $4 "%", $3 }' "$1"
 }
 
 # proofs_table FILE - the last word about each proof, in the order of first mention.

@@ -37,7 +37,7 @@ def ci(tmp_path):
 
 WANTED = [line.split("\t")[0] for line in (ROOT / ".ci/proofs.tsv").read_text().splitlines()
           if line and not line.startswith("#")]
-GOOD = 'record_stage "$1" 75 ok\n' + "".join(
+GOOD = 'record_stage "$1" 75 ok 60\n' + "".join(
     f"record_proof '{name}' ran\n" for name in WANTED if name != REAL)
 
 
@@ -45,11 +45,11 @@ def test_a_good_run_ends_with_both_tables(ci):
     run = ci(GOOD)
     assert run.returncode == 0, run.stdout
     lines = [" ".join(line.split()) for line in run.stdout.splitlines()]
-    stages = lines[lines.index("stage time result") + 1:]
-    assert stages[:3] == ["check 1:15 ok", "test 1:15 ok", "clients 1:15 ok"]
-    assert sorted(stages[3:5]) == ["attack 1:15 ok", "package 1:15 ok"]  # they run at the same time
-    assert stages[5] == "bench 1:15 ok" and re.fullmatch(r"bench \d:\d\d ok", stages[6])
-    assert re.fullmatch(r"contract \d:\d\d ok", stages[7])
+    stages = lines[lines.index("stage time busy result") + 1:]
+    assert stages[:3] == ["check 1:15 60% ok", "test 1:15 60% ok", "clients 1:15 60% ok"]
+    assert sorted(stages[3:5]) == ["attack 1:15 60% ok", "package 1:15 60% ok"]  # they run at the same time
+    assert stages[5] == "bench 1:15 60% ok" and re.fullmatch(r"bench \d:\d\d \d+% ok", stages[6])
+    assert re.fullmatch(r"contract \d:\d\d \d+% ok", stages[7])
     assert "benchmarks ran" in lines
     assert f"{PYPI} ran" in lines
     assert lines[-1] == "ci: passed"
@@ -65,7 +65,7 @@ def test_failing_verb_fails_run_but_others_continue(ci, verb):
     run = ci(GOOD + f"[[ $1 != {verb} ]]")
     assert run.returncode == 1
     assert f"ci: FAILED: ./yard {verb} failed" in run.stdout
-    assert "clients 1:15 ok" in " ".join(run.stdout.split())
+    assert "clients 1:15 60% ok" in " ".join(run.stdout.split())
 
 
 @pytest.mark.parametrize("kind", ["stage", "shown_stage"])
@@ -81,8 +81,8 @@ def test_output_of_failed_stage_follows_the_tables(ci, kind):
     assert "== tidy up failed; its last lines (build/logs/tidy-up.log):\n62\n" in end
     assert "\n100\na finding\n" in end
     assert "all is well" not in end
-    assert re.search(r"^tidy up +\d:\d\d +failed$", run.stdout, re.MULTILINE)
-    assert re.search(r"^well +\d:\d\d +ok$", run.stdout, re.MULTILINE)
+    assert re.search(r"^tidy up +\d:\d\d +\d+% +failed$", run.stdout, re.MULTILINE)
+    assert re.search(r"^well +\d:\d\d +\d+% +ok$", run.stdout, re.MULTILINE)
 
 
 REPORTS = "import sys\nfor place in sys.argv[1:]: open(place + '/now.xml')\n"
@@ -94,7 +94,7 @@ def test_contract_is_checked_against_reports_of_both_presets(ci):
     run = ci(GOOD, contract=REPORTS)  # what is there now is of another run
     assert run.returncode == 1
     assert "ci: FAILED: the contract is not proven" in run.stdout
-    assert re.search(r"^contract +\d:\d\d +failed$", run.stdout, re.MULTILINE)
+    assert re.search(r"^contract +\d:\d\d +\d+% +failed$", run.stdout, re.MULTILINE)
 
 
 def test_unmentioned_proof_fails_run(ci):
