@@ -144,15 +144,23 @@ package_piuparts() {
   piuparts --distribution bookworm --existing-chroot "$root" --no-eatmydata build/package/gpuyard_*.deb
 }
 
+# The package's tests mostly wait, for PyPI and for a machine that boots: those of Python run meanwhile, and
+# their output follows.
 package_test() {
+  local log=build/logs/python-stage.log python
   stage "packages" make_packages "$1"
   shift
   if stage_failed "packages"; then
     skip_stage "package tests" "there are none"
-  else
-    stage "python" try_python
-    shown_stage "package tests" try_packages "$@"
-    cat build/package/figures.txt
+    return 1
   fi
+  (
+    stage "python" try_python
+    ! stage_failed "python"
+  ) >"$log" 2>&1 &
+  python=$!
+  shown_stage "package tests" try_packages "$@"
+  wait "$python" || failed_stages+=("python")
+  cat "$log" build/package/figures.txt
   ((${#failed_stages[@]} == 0)) || return 1
 }
