@@ -363,5 +363,6 @@ def test_removal_names_leases_and_purge_removes_files(machine, record_property):
     machine.must("sh", "-c", "rm -r /etc/systemd/system/gpuyard.service.d /etc/gpuyard/alerts.toml /etc/gpuyard/page /srv/state")
     machine.must("dpkg", "-P", "gpuyard")
     left = machine.must("find", "/", "-xdev", "-iname", "*gpuyard*", "-not", "-path", "/proc/*")
+    left += machine.must("find", "/run", "-maxdepth", "1", "-name", "gpuyard*")
     assert left.split() == [], "no file of ours is left"
     assert machine.go("getent", "passwd", "_gpuyard").returncode == 0, "the user stays, as Debian has it"
