@@ -61,7 +61,7 @@ std::vector<Line> lines_of(const Group& group, const protocol::Device& device,
   std::vector<Line> lines;
   for (const Metric metric : group.metrics) {
     const MetricRow& row = row_of(metric);
-    const auto readings = device.readings.sample.all(metric);
+    const auto readings = device.readings.all(metric);
     if (is_missing(readings) || is_zero_everywhere(row, readings)) continue;
     lines.push_back(
         {label_of(group, row), row_text(row, readings, screen), tone_of(row, readings)});
@@ -151,22 +151,23 @@ Printable process_table(const protocol::Device& device, const Screen& screen) {
   return table.text(screen);
 }
 
-std::string reason_of(const MetricRow& row, const protocol::Device& device) {
+Missing reason_of(const MetricRow& row, const protocol::Device& device) {
   const auto reason = device.missing.find(json_key(row));
-  return reason != device.missing.end() ? reason->second : describe({});
+  return reason != device.missing.end() ? reason->second : Missing{};
 }
 
 // "not reported: serial, numa node", and one more line for every other reason.
 Printable missing_text(const protocol::Device& device, const Screen& screen) {
   std::map<std::string, std::string> names_by_reason;
-  const auto add = [&](std::string_view name, const std::string& reason) {
-    std::string& names = names_by_reason[is_unsupported(reason) ? "" : reason];
+  const auto add = [&](std::string_view name, const Missing& why) {
+    const bool unsupported = why.reason == MissingReason::not_supported;
+    std::string& names = names_by_reason[unsupported ? "" : describe(why)];
     names.append(names.empty() ? "" : ", ").append(name);
   };
   for (const Group& group : groups()) {
     for (const Metric metric : group.metrics) {
       const MetricRow& row = row_of(metric);
-      if (is_missing(device.readings.sample.all(metric))) add(row.key, reason_of(row, device));
+      if (is_missing(device.readings.all(metric))) add(row.key, reason_of(row, device));
     }
   }
   Printable out;

@@ -45,7 +45,7 @@ TEST(DevicePage, UnreportedReadingsShareOneLine) {
 
 TEST(DevicePage, AnotherReasonIsSaid) {
   protocol::Device shown = busy();
-  shown.missing["serial"] = "Insufficient Permissions";
+  shown.missing["serial"] = {MissingReason::no_permission, "Insufficient Permissions"};
   EXPECT_TRUE(says(page_of(shown), "not read (Insufficient Permissions): serial"));
 }
 

@@ -35,7 +35,7 @@ int print_no_devices(const DevicesVerb& verb, const Error& error) {
 bool needs_second_read(const protocol::Snapshot& snapshot) {
   return std::ranges::any_of(snapshot.devices, [](const protocol::Device& device) {
     const auto reason = device.missing.find(json_key(row_of(Metric::gpm_sm)));
-    return reason != device.missing.end() && is_not_ready(reason->second);
+    return reason != device.missing.end() && reason->second.reason == MissingReason::not_ready;
   });
 }
 
@@ -90,14 +90,14 @@ struct DeviceColumn {
 const Cell kMissingCell{std::string(kNothing), Tone::faint};
 
 Cell number_cell(const Device& device, Metric metric, const Screen& screen) {
-  const Reading* reading = device.readings.sample.find(metric);
+  const Reading* reading = device.readings.find(metric);
   if (reading == nullptr || reading->missing() != nullptr) return kMissingCell;
   return {value_text(row_of(metric), *reading, screen)};
 }
 
 Cell utilization_cell(const Device& device, const Screen& screen) {
   Cell cell = number_cell(device, Metric::utilization_gpu, screen);
-  const auto percent = device.readings.get(Metric::utilization_gpu);
+  const auto* percent = device.readings.number(Metric::utilization_gpu);
   if (percent && screen.terminal) {
     cell.bar = bar(screen, Tone::good, static_cast<double>(*percent) / 100, kBarWidth);
   }
@@ -105,8 +105,8 @@ Cell utilization_cell(const Device& device, const Screen& screen) {
 }
 
 Cell memory_cell(const Device& device, const Screen& screen) {
-  const auto used = device.readings.get(Metric::memory_used);
-  const auto total = device.readings.get(Metric::memory_total);
+  const auto* used = device.readings.number(Metric::memory_used);
+  const auto* total = device.readings.number(Metric::memory_total);
   if (!used || !total) return kMissingCell;
   Cell cell{fmt::format("{:.1f}/{:.1f} GiB", static_cast<double>(*used) / kGibibyte,
                         static_cast<double>(*total) / kGibibyte)};
@@ -120,15 +120,15 @@ Cell memory_cell(const Device& device, const Screen& screen) {
 
 Cell temperature_cell(const Device& device, const Screen& screen) {
   Cell cell = number_cell(device, Metric::temperature_core, screen);
-  if (const auto celsius = device.readings.get(Metric::temperature_core)) {
+  if (const auto* celsius = device.readings.number(Metric::temperature_core)) {
     cell.tone = temperature_tone(*celsius);
   }
   return cell;
 }
 
 Cell power_cell(const Device& device) {
-  const auto draw = device.readings.get(Metric::power_draw);
-  const auto limit = device.readings.get(Metric::power_limit);
+  const auto* draw = device.readings.number(Metric::power_draw);
+  const auto* limit = device.readings.number(Metric::power_limit);
   if (!draw) return kMissingCell;
   const double watts = static_cast<double>(*draw) / kMilli;
   if (!limit) return {fmt::format("{:.0f} W", watts)};
@@ -136,7 +136,7 @@ Cell power_cell(const Device& device) {
 }
 
 Cell throttle_cell(const Device& device) {
-  const auto reasons = device.readings.get(Metric::throttle_reasons);
+  const auto* reasons = device.readings.number(Metric::throttle_reasons);
   if (!reasons) return kMissingCell;
   return {throttle_text(*reasons), throttle_tone(*reasons)};
 }
@@ -163,8 +163,9 @@ Cell bottleneck_cell(const Device& device) {
 
 // Counts over the GPU's life, or since the driver was loaded if the GPU does not count longer.
 std::optional<std::int64_t> uncorrected_errors(const Device& device) {
-  const auto aggregate = device.readings.get(Metric::ecc_uncorrected_aggregate);
-  return aggregate ? aggregate : device.readings.get(Metric::ecc_uncorrected_volatile);
+  const auto aggregate = protocol::number_of(device.readings, Metric::ecc_uncorrected_aggregate);
+  if (aggregate) return aggregate;
+  return protocol::number_of(device.readings, Metric::ecc_uncorrected_volatile);
 }
 
 // Adds the column only if there is an error.

@@ -49,8 +49,8 @@ Result<CommandGpus> visible_command_gpus(const std::string& variable, Source& so
   if (!snapshot) return snapshot.error();
   std::vector<BoardName> boards;
   for (const protocol::Device& device : snapshot->devices) {
-    boards.push_back(
-        {device.index, device.uuid, device.readings.get(Metric::mig_mode).value_or(0) != 0});
+    boards.push_back({device.index, device.uuid,
+                      protocol::number_of(device.readings, Metric::mig_mode).value_or(0) != 0});
   }
   VisibleGpus visible = visible_gpus(variable, boards);
   CommandGpus subject{std::vector<protocol::GpuName>(), std::move(visible.note), visible.known};

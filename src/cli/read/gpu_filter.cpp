@@ -10,13 +10,13 @@ namespace {
 using protocol::Device;
 
 FilterValue number_of(const Device& device, Metric metric, double unit = 1) {
-  const auto value = device.readings.get(metric);
+  const auto* value = device.readings.number(metric);
   return value ? FilterValue(static_cast<double>(*value) / unit) : FilterValue();
 }
 
 FilterValue memory_of(const Device& device) {
-  const auto used = device.readings.get(Metric::memory_used);
-  const auto total = device.readings.get(Metric::memory_total);
+  const auto* used = device.readings.number(Metric::memory_used);
+  const auto* total = device.readings.number(Metric::memory_total);
   if (!used || !total || *total <= 0) return {};
   return 100 * static_cast<double>(*used) / static_cast<double>(*total);
 }

@@ -46,8 +46,8 @@ Printable notes(const ProcessAnswer& answer, const Screen& screen) {
   for (const auto& [reason, pids] : pids_by_reason) {
     add(Tone::warning, fmt::format("unknown ({}): {}", reason, pids));
   }
-  for (const auto& [gpu, reason] : answer.missing) {
-    add(Tone::warning, fmt::format("{}: no process list: {}", gpu, reason));
+  for (const auto& [gpu, why] : answer.missing) {
+    add(Tone::warning, fmt::format("{}: no process list: {}", gpu, describe(why)));
   }
   if (answer.simulated) add(Tone::faint, "These GPUs are simulated.");
   return out;
@@ -217,7 +217,9 @@ ProcessAnswer process_answer(const protocol::Snapshot& snapshot, const DetailsBy
   for (const protocol::Device& device : snapshot.devices) {
     if (!device.processes) {
       const auto reason = device.missing.find("processes");
-      answer.missing[device.uuid] = reason != device.missing.end() ? reason->second : "unknown";
+      answer.missing[device.uuid] = reason != device.missing.end()
+                                        ? reason->second
+                                        : Missing{MissingReason::failed, "unknown"};
       continue;
     }
     for (auto& process : processes_of(device, in_full)) {

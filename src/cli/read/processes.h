@@ -32,7 +32,7 @@ GPUYARD_ABOUT(ListedProcess,
 struct ProcessAnswer : protocol::AnswerHead {
   std::string taken_at;
   std::vector<ListedProcess> processes;
-  std::map<std::string, std::string> missing;  // UUID of a GPU without a list: the reason
+  protocol::Reasons missing;  // by UUID, of the GPUs without a list
 };
 BOOST_DESCRIBE_STRUCT(ProcessAnswer, (protocol::AnswerHead), (taken_at, processes, missing))
 

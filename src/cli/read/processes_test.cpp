@@ -45,7 +45,7 @@ TEST(ProcessTable, UnknownProcessesAreListedWithReason) {
   ListedProcess another = unknown;
   another.pid = 8;
   answer.processes = {unknown, another};
-  answer.missing["GPU-1"] = "Not Supported";
+  answer.missing["GPU-1"] = {MissingReason::not_supported, "Not Supported"};
   const std::string text = process_table(answer, {});
   EXPECT_NE(text.find("unknown (no such number): 7, 8\n"), std::string::npos) << text;
   EXPECT_NE(text.find("GPU-1: no process list: Not Supported\n"), std::string::npos) << text;
@@ -146,7 +146,7 @@ TEST(ProcessQuery, AnUnknownFieldIsRefused) {
 TEST(ProcessQuery, UnknownListHasReasonInJson) {
   const auto answer = process_answer(snapshot_with({device(4, {})}));
   EXPECT_TRUE(answer.processes.empty());
-  EXPECT_EQ(answer.missing.at("GPU-4"), "Not Supported");
+  EXPECT_EQ(describe(answer.missing.at("GPU-4")), "Not Supported");
 }
 
 TEST(StaysTable, SpanHasUserAndEndOrNow) {

@@ -241,7 +241,7 @@ boost::json::value json_value(const Field& field, const QueryInput& queried, con
     return text.starts_with('[') ? boost::json::value(nullptr) : boost::json::value(text);
   }
   if (field.what == ValueKind::row) return readings.at(json_key(row_of(field.metric)));
-  const auto number = device.readings.get(field.metric, field.of);
+  const auto* number = device.readings.number(field.metric, field.of);
   if (!number) return nullptr;
   if (field.what == ValueKind::word) return (*number & field.bit) != 0;
   return *number;
@@ -253,8 +253,8 @@ std::string text_of(const boost::json::value& value) {
 
 std::string missing_reason(const Field& field, const Device& device) {
   if (field.what == ValueKind::unmeasured) return "not measured by gpuyard";
-  const std::string reason = field.what <= ValueKind::word ? reason_of(field, device) : "";
-  return reason.empty() ? "unknown" : reason;
+  const Missing* why = field.what <= ValueKind::word ? reason_of(field, device) : nullptr;
+  return why == nullptr ? "unknown" : describe(*why);
 }
 
 // A field that the user names twice appears once.

@@ -85,7 +85,7 @@ std::string with_unit(std::string text, const Field& field, bool units) {
 
 std::string state_word(const MetricRow& row, std::int64_t number) {
   const auto word = std::ranges::find(row.words, number, &MetricWord::value);
-  if (word == row.words.end()) return missing_word("Unknown Error");
+  if (word == row.words.end()) return missing_word({MissingReason::failed, "Unknown Error"});
   // nvidia-smi writes "exclusive_process" as Exclusive_Process.
   std::string text(word->text);
   bool start = true;
@@ -104,7 +104,7 @@ std::string number_cell(const Field& field, std::int64_t number, const Device& d
   if (row.kind == MetricKind::state) return state_word(row, number);
   if (row.metric == Metric::performance_state) return fmt::format("P{}", number);
   if (row.metric == Metric::memory_used) {
-    number -= device.readings.get(Metric::memory_reserved).value_or(0);
+    number -= protocol::number_of(device.readings, Metric::memory_reserved).value_or(0);
   }
   switch (row.unit) {
     case Unit::bytes:
@@ -119,8 +119,8 @@ std::string number_cell(const Field& field, std::int64_t number, const Device& d
 }
 
 std::string missing_cell(const Field& field, const Device& device) {
-  const std::string reason = reason_of(field, device);
-  const std::string word = reason.empty() ? "[N/A]" : missing_word(reason);
+  const Missing* why = reason_of(field, device);
+  const std::string word = why == nullptr ? "[N/A]" : missing_word(*why);
   // nvidia-smi prints only this field without brackets.
   return field.name == "temperature.memory" && word == "[N/A]" ? "N/A" : word;
 }
@@ -186,7 +186,7 @@ std::string json_text(const boost::json::value& value) {
 }
 
 std::string own_cell(const Field& field, const Device& device) {
-  const auto readings = device.readings.sample.all(field.metric);
+  const auto readings = device.readings.all(field.metric);
   const bool known = std::ranges::any_of(readings, [](const Reading& r) { return !r.missing(); });
   if (!known) return missing_cell(field, device);
   return json_text(readings_as_json(device).at(json_key(row_of(field.metric))));
@@ -196,7 +196,7 @@ std::string reading_cell(const Field& field, const Device& device, bool units) {
   // The last reading of an unresponsive GPU does not tell its state now.
   if (device.condition == DeviceCondition::unresponsive) return "[Timeout]";
   if (!field.nvidia_smi) return own_cell(field, device);
-  const Reading* reading = device.readings.sample.find(field.metric, field.of);
+  const Reading* reading = device.readings.find(field.metric, field.of);
   if (reading == nullptr || reading->missing() != nullptr) return missing_cell(field, device);
   if (const std::string* text = reading->text()) return without_commas(*text);
   return with_unit(number_cell(field, *reading->number(), device), field, units);
@@ -204,13 +204,13 @@ std::string reading_cell(const Field& field, const Device& device, bool units) {
 
 }  // namespace
 
-std::string reason_of(const Field& field, const Device& device) {
+const Missing* reason_of(const Field& field, const Device& device) {
   const MetricRow& row = row_of(field.metric);
   for (const std::uint16_t index : {field.of, std::uint16_t{0}}) {
     const auto reason = device.missing.find(protocol::json_key(row, index));
-    if (reason != device.missing.end()) return reason->second;
+    if (reason != device.missing.end()) return &reason->second;
   }
-  return "";
+  return nullptr;
 }
 
 boost::json::object readings_as_json(const Device& device) {
@@ -223,8 +223,8 @@ std::int64_t mebibytes(std::int64_t bytes) {
   return (bytes + kMebibyte - 1) / kMebibyte;
 }
 
-std::string missing_word(std::string_view reason) {
-  if (is_unsupported(reason)) return "[N/A]";
+std::string missing_word(const Missing& missing) {
+  if (missing.reason == MissingReason::not_supported) return "[N/A]";
   // NVML's words for its codes. Any other reason is gpuyard's own, which nvidia-smi does not know.
   constexpr std::array<std::string_view, 11> kDriversOwn = {"Insufficient Permissions",
                                                             "GPU is lost",
@@ -237,8 +237,8 @@ std::string missing_word(std::string_view reason) {
                                                             "Not Found",
                                                             "Insufficient Size",
                                                             "Driver Not Loaded"};
-  const bool own = std::ranges::find(kDriversOwn, reason) != kDriversOwn.end();
-  return own ? fmt::format("[{}]", reason) : "[Unknown Error]";
+  const bool own = std::ranges::find(kDriversOwn, missing.detail) != kDriversOwn.end();
+  return own ? fmt::format("[{}]", missing.detail) : "[Unknown Error]";
 }
 
 std::string long_pci_address(std::string_view address) {

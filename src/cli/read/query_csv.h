@@ -25,11 +25,11 @@ struct QueryInput {
 // Returns one cell, also for a missing value: "[N/A]", "[GPU is lost]".
 std::string csv_cell(const Field&, const QueryInput&, const protocol::Device&, bool units);
 
-// Says why the field has no value; empty if the reason is not known.
-std::string reason_of(const Field&, const protocol::Device&);
+// Returns why the field has no value; null if that is not known.
+const Missing* reason_of(const Field&, const protocol::Device&);
 
 // "[N/A]" if this GPU will never tell the value; else the driver's words in brackets.
-std::string missing_word(std::string_view reason);
+std::string missing_word(const Missing&);
 
 // Rounds up, as nvidia-smi does.
 std::int64_t mebibytes(std::int64_t bytes);

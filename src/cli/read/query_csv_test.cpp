@@ -83,13 +83,13 @@ TEST(QueryCsv, MissingValueUsesNvidiaSmiReason) {
   protocol::Device shown = device(0, {});
   EXPECT_EQ(cell("fan.speed", shown), "[N/A]");
   EXPECT_EQ(cell("temperature.memory", shown), "N/A");
-  shown.missing["power_draw_w"] = "GPU is lost";
+  shown.missing["power_draw_w"] = {MissingReason::device_lost, "GPU is lost"};
   EXPECT_EQ(cell("power.draw", shown), "[GPU is lost]");
-  shown.missing["power_draw_w"] = "Insufficient Permissions";
+  shown.missing["power_draw_w"] = {MissingReason::no_permission, "Insufficient Permissions"};
   EXPECT_EQ(cell("power.draw", shown), "[Insufficient Permissions]");
-  shown.missing["power_draw_w"] = "Corrupted infoROM";
+  shown.missing["power_draw_w"] = {MissingReason::failed, "Corrupted infoROM"};
   EXPECT_EQ(cell("power.draw", shown), "[Corrupted infoROM]");
-  shown.missing["power_draw_w"] = "something, else";
+  shown.missing["power_draw_w"] = {MissingReason::failed, "something, else"};
   EXPECT_EQ(cell("power.draw", shown), "[Unknown Error]");
 }
 
@@ -104,7 +104,7 @@ TEST(QueryCsv, UnresponsiveGpuReadingsAreTimeout) {
 
 TEST(QueryCsv, AMaskHasAll64Bits) {
   protocol::Device shown = busy();
-  shown.readings.sample.set({Metric::throttle_reasons, 0, {}, INT64_MIN | 0x40});
+  shown.readings.set({Metric::throttle_reasons, 0, {}, INT64_MIN | 0x40});
   EXPECT_EQ(cell("clocks_event_reasons.active", shown), "0x8000000000000040");
   EXPECT_EQ(cell("clocks_event_reasons.hw_thermal_slowdown", shown), "Active");
 }

@@ -31,15 +31,15 @@ std::string_view time_of_day(std::string_view rfc3339) {
 
 std::string display_line(const protocol::Device& device) {
   const auto as_double = [&](Metric metric) -> std::optional<double> {
-    const auto number = device.readings.get(metric);
+    const auto* number = device.readings.number(metric);
     return number ? std::optional(static_cast<double>(*number)) : std::nullopt;
   };
   GpuMetrics metrics;
   metrics.device_id = device.index;
   metrics.temperature_celsius = as_double(Metric::temperature_core);
   metrics.utilization_percent = as_double(Metric::utilization_gpu);
-  metrics.memory_used_bytes = device.readings.get(Metric::memory_used);
-  metrics.memory_total_bytes = device.readings.get(Metric::memory_total);
+  metrics.memory_used_bytes = protocol::number_of(device.readings, Metric::memory_used);
+  metrics.memory_total_bytes = protocol::number_of(device.readings, Metric::memory_total);
   return metrics.display_line();
 }
 

@@ -160,19 +160,6 @@ Tone throttle_tone(std::int64_t reasons) {
   return (reasons & kSwThermal) != 0 ? Tone::warning : Tone::faint;
 }
 
-bool is_unsupported(std::string_view reason) {
-  // A daemon tells the reason in the driver's words.
-  constexpr std::array<std::string_view, 4> kWords = {
-      "Not Supported", "Function Not Found", "Argument version mismatch",
-      "The requested functionality has been deprecated"};
-  return std::ranges::find(kWords, reason) != kWords.end() ||
-         reason == describe({MissingReason::not_supported, ""});
-}
-
-bool is_not_ready(std::string_view reason) {
-  return reason == "System is not in ready state" || reason == describe(Missing{});
-}
-
 std::string short_name(std::string_view name) {
   for (const std::string_view prefix : {"NVIDIA ", "GeForce ", "Tesla "}) {
     if (name.starts_with(prefix) && name.size() > prefix.size()) name.remove_prefix(prefix.size());

@@ -31,12 +31,6 @@ std::string row_text(const MetricRow&, std::span<const Reading>, const Screen&);
 std::string throttle_text(std::int64_t reasons);
 Tone throttle_tone(std::int64_t reasons);
 
-// Whether this reason of a missing reading means that the GPU or driver never tells it.
-bool is_unsupported(std::string_view reason);
-
-// Whether the reading may be there when it is asked for again.
-bool is_not_ready(std::string_view reason);
-
 // Cuts "NVIDIA H100 80GB HBM3" to "H100 80GB HBM3", which still tells the GPUs of a machine apart.
 std::string short_name(std::string_view product_name);
 

@@ -195,9 +195,9 @@ int nvidia_code_of(const protocol::Snapshot& snapshot) {
   constexpr int kCorruptInforom = 14;
   int code = 0;
   for (const protocol::Device& device : snapshot.devices) {
-    for (const auto& [key, reason] : device.missing) {
-      if (reason == "GPU is lost") code = kLost;
-      if (reason == "Corrupted infoROM") code = std::max(code, kCorruptInforom);
+    for (const auto& [key, why] : device.missing) {
+      if (why.detail == "GPU is lost") code = kLost;
+      if (why.detail == "Corrupted infoROM") code = std::max(code, kCorruptInforom);
     }
   }
   return code;

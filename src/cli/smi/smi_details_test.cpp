@@ -106,7 +106,7 @@ TEST(SmiDetails, UnsupportedRowRemapperIsOneLine) {
 
 TEST(SmiDetails, LostGpuShowsReason) {
   protocol::Device lost = device(0, {});
-  lost.missing["power_draw_w"] = "GPU is lost";
+  lost.missing["power_draw_w"] = {MissingReason::device_lost, "GPU is lost"};
   EXPECT_TRUE(contains(text_of(lost), "        Power Draw                        : GPU is lost\n"));
 }
 

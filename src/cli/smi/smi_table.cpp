@@ -113,7 +113,7 @@ std::string heading(const TableStyle& style, const protocol::DriverInfo& driver)
 template <class Text>
 std::string number_or_word(const Device& device, Metric metric, Text&& text) {
   const bool current = device.condition == DeviceCondition::responsive;
-  const auto number = current ? device.readings.get(metric) : std::nullopt;
+  const auto* number = current ? device.readings.number(metric) : nullptr;
   if (number) return text(*number);
   const auto reason = device.missing.find(json_key(row_of(metric)));
   const bool unsupported =
@@ -135,7 +135,7 @@ std::string watts(const Device& device, Metric metric) {
 std::string memory(const Device& device, Metric metric) {
   return number_or_word(device, metric, [&](std::int64_t value) {
     if (metric == Metric::memory_used) {
-      value -= device.readings.get(Metric::memory_reserved).value_or(0);
+      value -= protocol::number_of(device.readings, Metric::memory_reserved).value_or(0);
     }
     return fmt::format("{}MiB", mebibytes(value));
   });
@@ -146,7 +146,7 @@ std::string on_or_off(const Device& device, Metric metric) {
 }
 
 std::string ecc_errors(const Device& device) {
-  if (device.readings.get(Metric::ecc_mode) == 0) return "Off";
+  if (protocol::number_of(device.readings, Metric::ecc_mode) == 0) return "Off";
   return number(device, Metric::ecc_uncorrected_volatile, "");
 }
 
@@ -161,7 +161,8 @@ std::string compute_mode(const Device& device) {
 
 std::string mig_mode(const Device& device) {
   return number_or_word(device, Metric::mig_mode, [&](std::int64_t mode) {
-    const bool changes = device.readings.get(Metric::mig_mode_pending).value_or(mode) != mode;
+    const bool changes =
+        protocol::number_of(device.readings, Metric::mig_mode_pending).value_or(mode) != mode;
     return fmt::format("{}{}", mode != 0 ? "Enabled" : "Disabled", changes ? "*" : "");
   });
 }
@@ -211,8 +212,8 @@ std::string process_rows(const TableStyle& style, const ProcessAnswer& answer) {
                                     process.pid, style.pid, smi_process_type(process.kind),
                                     shortened_process(style, process), style.process, used));
   }
-  for (const auto& [gpu, reason] : answer.missing) {
-    rows += line(style, fmt::format("  {}: {}", printable(gpu), printable(reason)));
+  for (const auto& [gpu, why] : answer.missing) {
+    rows += line(style, fmt::format("  {}: {}", printable(gpu), printable(describe(why))));
   }
   return rows.empty() ? line(style, "  No running processes found") : rows;
 }

@@ -168,7 +168,7 @@ TEST(SmiTable, EveryLineHasTheSameWidth) {
   auto many =
       fleet_report({loaded(), busy(1), device(2, {})}, "570.86.15",
                    {process(4'194'303, "/opt/a/very/long/name/of/a/program/that/is/cut", 1)});
-  many.processes.missing["GPU-2"] = "Insufficient Permissions";
+  many.processes.missing["GPU-2"] = {MissingReason::no_permission, "Insufficient Permissions"};
   for (const std::string& line : lines_of(table(many))) {
     EXPECT_TRUE(line.empty() || line.size() == 91) << line;
   }

@@ -89,7 +89,7 @@ std::string gpu_count_text(std::size_t count) {
 Result<Action> cap(const Model& model, const Selection& chosen) {
   if (chosen.device == nullptr) return Error{Errc::not_found, "no GPU selected"};
   const Device& device = *chosen.device;
-  const auto limit = device.readings.get(Metric::power_limit);
+  const auto* limit = device.readings.number(Metric::power_limit);
   if (!limit) return Error{Errc::unsupported, gpu_label(device) + " reports no power limit"};
   Action action{Command::cap, "Set the power limit of " + gpu_label(device)};
   action.subject = device.uuid;

@@ -94,7 +94,7 @@ std::vector<Plot> plots_of(const Model& model, const Device& device, std::size_t
     const bool power = column.unit == "W";
     double full = 100;
     if (power) {
-      const auto limit = device.readings.get(Metric::power_limit);
+      const auto* limit = device.readings.number(Metric::power_limit);
       full = limit ? static_cast<double>(*limit) / 1000 : column.bound.value_or(0);
     }
     plots.push_back(plot_of(charts, column, power ? "W" : "SM%", full, power ? "W" : "%", signs));
@@ -129,7 +129,7 @@ void draw_marks(Grid& grid, std::size_t row, const Model& model, const Device& d
 // "PCIe 5 x16 of 5 x16"
 std::string links_of(const Device& device) {
   const auto number = [&](Metric metric) {
-    const auto value = device.readings.get(metric);
+    const auto* value = device.readings.number(metric);
     return value ? std::to_string(*value) : std::string(kNothing);
   };
   return fmt::format("PCIe {} x{} of {} x{}", number(Metric::pcie_generation),
@@ -138,7 +138,7 @@ std::string links_of(const Device& device) {
 }
 
 std::string value_of(const Device& device, Metric metric, const Screen& screen) {
-  const Reading* const reading = device.readings.sample.find(metric);
+  const Reading* const reading = device.readings.find(metric);
   if (reading == nullptr || reading->missing() != nullptr) return std::string(kNothing);
   return value_text(row_of(metric), *reading, screen);
 }

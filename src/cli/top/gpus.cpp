@@ -24,14 +24,14 @@ constexpr std::int64_t kWatt = 1000;  // milliwatts
 constexpr std::size_t kMinProcesses = 8;
 
 std::optional<double> share_of(const Device& device, Metric part, Metric whole) {
-  const auto some = device.readings.get(part);
-  const auto all = device.readings.get(whole);
+  const auto* some = device.readings.number(part);
+  const auto* all = device.readings.number(whole);
   if (!some || !all || *all <= 0) return std::nullopt;
   return static_cast<double>(*some) / static_cast<double>(*all);
 }
 
 std::optional<double> use_of(const Device& device) {
-  const auto use = device.readings.get(Metric::utilization_gpu);
+  const auto* use = device.readings.number(Metric::utilization_gpu);
   return use ? std::optional(static_cast<double>(*use) / 100) : std::nullopt;
 }
 
@@ -99,14 +99,14 @@ std::vector<double> utilization_of(const Model& model, const Device& device) {
 
 void draw_numbers(Grid& grid, std::size_t row, const ColumnLayout& at, const Model& model,
                   const Device& device, Charset charset) {
-  if (const auto use = device.readings.get(Metric::utilization_gpu)) {
+  if (const auto* use = device.readings.number(Metric::utilization_gpu)) {
     grid.put_right(at.use + 4, row, fmt::format("{}%", *use));
   } else {
     grid.put_right(at.use + 4, row, "-", {Tone::faint});
   }
   grid.put(at.past, row, sparkline(utilization_of(model, device), at.past_width, charset),
            {Tone::good});
-  if (const auto used = device.readings.get(Metric::memory_used)) {
+  if (const auto* used = device.readings.number(Metric::memory_used)) {
     grid.put_right(at.memory + 5, row,
                    fmt::format("{:.1f}", static_cast<double>(*used) / kGibibyte));
   }
@@ -115,11 +115,11 @@ void draw_numbers(Grid& grid, std::size_t row, const ColumnLayout& at, const Mod
     grid.put(at.memory + 6, row, meter(*share, 3, charset),
              {*share >= kNearlyFull ? Tone::warning : Tone::busy});
   }
-  if (const auto celsius = device.readings.get(Metric::temperature_core)) {
+  if (const auto* celsius = device.readings.number(Metric::temperature_core)) {
     grid.put_right(at.heat + 2, row, std::to_string(*celsius));
   }
-  const auto drawn = device.readings.get(Metric::power_draw);
-  const auto limit = device.readings.get(Metric::power_limit);
+  const auto* drawn = device.readings.number(Metric::power_draw);
+  const auto* limit = device.readings.number(Metric::power_limit);
   const auto watts = [](std::int64_t milliwatts) {
     return std::to_string((milliwatts + kWatt / 2) / kWatt);
   };
@@ -201,7 +201,7 @@ std::optional<double> memory_share(const Device& device) {
 // Tens of degrees.
 void draw_heat(Grid& grid, std::size_t column, std::size_t row, const Model&, const Device& device,
                Charset) {
-  const auto celsius = device.readings.get(Metric::temperature_core);
+  const auto* celsius = device.readings.number(Metric::temperature_core);
   if (!is_responsive(device) || !celsius) return;
   grid.put(column, row, std::to_string(std::clamp<std::int64_t>(*celsius / 10, 0, 9)));
 }

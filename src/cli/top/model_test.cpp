@@ -199,7 +199,7 @@ TEST(UtilizationHistory, TwoMinutesOfPresentGpusAreKept) {
   snapshot.devices.resize(2);
   snapshot.devices[0].uuid = "GPU-0";
   snapshot.devices[1].uuid = "GPU-1";
-  snapshot.devices[0].readings.sample.set({Metric::utilization_gpu, 0, {}, std::int64_t{50}});
+  snapshot.devices[0].readings.set({Metric::utilization_gpu, 0, {}, std::int64_t{50}});
   for (int i = 0; i < 200; ++i) append_utilization(recent, snapshot);
   EXPECT_EQ(recent.at("GPU-0").size(), kUtilizationSamples);
   EXPECT_EQ(recent.at("GPU-0").back(), 0.5);

@@ -27,7 +27,7 @@ std::string kilowatts_of_all(const Model& model, Metric metric) {
   bool all = true;
   bool some = false;
   for (const Device& device : model.data.snapshot.devices) {
-    const auto milliwatts = device.readings.get(metric);
+    const auto milliwatts = protocol::number_of(device.readings, metric);
     all = all && milliwatts;
     some = some || milliwatts;
     sum += milliwatts.value_or(0);
@@ -142,7 +142,7 @@ void draw_overview(Grid& grid, RowRange rows, const Model& model, Charset charse
 // A sentence for one GPU.
 std::string plain_line(const Model& model, const Device& device) {
   const auto reading = [&](Metric metric, std::string_view unit, double part, int decimals = 0) {
-    const auto value = device.readings.get(metric);
+    const auto* value = device.readings.number(metric);
     return value ? fmt::format("{:.{}f} {}", static_cast<double>(*value) / part, decimals, unit)
                  : std::string("unknown");
   };

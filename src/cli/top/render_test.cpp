@@ -200,9 +200,9 @@ TEST(Screen, ASecondOfEightGpusIsFewBytes) {
   const Grid before = render(model, {80, 24}, Charset::block);
   EXPECT_EQ(before.diff_bytes(before, Palette::of_256), "") << "nothing has changed";
   for (protocol::Device& one : model.data.snapshot.devices) {
-    if (one.readings.get(Metric::power_draw)) {
-      one.readings.sample.set({Metric::power_draw, 0, {}, std::int64_t{613'000}});
-      one.readings.sample.set({Metric::utilization_gpu, 0, {}, std::int64_t{93}});
+    if (one.readings.number(Metric::power_draw)) {
+      one.readings.set({Metric::power_draw, 0, {}, std::int64_t{613'000}});
+      one.readings.set({Metric::utilization_gpu, 0, {}, std::int64_t{93}});
     }
   }
   append_utilization(model.utilization, model.data.snapshot);

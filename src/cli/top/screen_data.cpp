@@ -11,7 +11,7 @@ void append_utilization(UtilizationHistory& recent, const protocol::Snapshot& sn
   for (const protocol::Device& device : snapshot.devices) {
     there.insert(device.uuid);
     const auto use = device.condition == DeviceCondition::responsive
-                         ? device.readings.get(Metric::utilization_gpu)
+                         ? protocol::number_of(device.readings, Metric::utilization_gpu)
                          : std::nullopt;
     std::deque<double>& values = recent[device.uuid];
     values.push_back(use ? static_cast<double>(*use) / 100 : kNoValue);

@@ -128,7 +128,7 @@ inline protocol::Device device(std::uint32_t index, const GpuFixture& fixture) {
   out.health = Health::healthy;
   out.bottleneck = fixture.why;
   const auto set = [&](Metric metric, std::int64_t value) {
-    out.readings.sample.set({metric, 0, {}, value});
+    out.readings.set({metric, 0, {}, value});
   };
   if (fixture.use < 0) {
     out.condition = DeviceCondition::unavailable;

@@ -228,11 +228,11 @@ TEST_F(HistoryRoute, APastMomentIsASnapshot) {
   ASSERT_EQ(snapshot.devices.size(), 2U);
   const protocol::Device& device = snapshot.devices[1];
   EXPECT_EQ(device.condition, DeviceCondition::responsive);
-  EXPECT_EQ(device.readings.get(Metric::power_draw), 300'040);
-  EXPECT_EQ(device.readings.get(Metric::fan_speed, 1), 40);
-  EXPECT_EQ(device.missing.at("ecc_mode"), "not recorded in the history");
+  EXPECT_EQ(protocol::number_of(device.readings, Metric::power_draw), 300'040);
+  EXPECT_EQ(protocol::number_of(device.readings, Metric::fan_speed, 1), 40);
+  EXPECT_EQ(describe(device.missing.at("ecc_mode")), "not recorded in the history");
   EXPECT_FALSE(device.bottleneck);
-  EXPECT_EQ(device.missing.at("bottleneck"), "unknown: not assessed at this time");
+  EXPECT_EQ(describe(device.missing.at("bottleneck")), "unknown: not assessed at this time");
 }
 
 TEST_F(HistoryRoute, SnapshotBeforeRetentionHasNoData) {
@@ -240,7 +240,7 @@ TEST_F(HistoryRoute, SnapshotBeforeRetentionHasNoData) {
   EXPECT_EQ(snapshot.past->resolution, protocol::PastResolution::nothing);
   EXPECT_EQ(snapshot.devices.at(0).condition, DeviceCondition::unresponsive);
   EXPECT_EQ(snapshot.devices.at(0).why, "no data for this time");
-  EXPECT_FALSE(snapshot.devices.at(0).readings.get(Metric::power_draw));
+  EXPECT_FALSE(protocol::number_of(snapshot.devices.at(0).readings, Metric::power_draw));
 }
 
 TEST_F(HistoryRoute, AMomentIsPast) {
@@ -260,7 +260,7 @@ TEST_F(HistoryRoute, PastMomentHasHistoryValues) {
         std::ranges::find_if(power.points, [&](const auto& p) { return p.t_ms > at; });
     const std::string text = to_rfc3339(WallTime(std::chrono::milliseconds(at)));
     const auto snapshot = record<protocol::Snapshot>(get_path("/api/gpu/snapshot", {{"at", text}}));
-    EXPECT_EQ(snapshot.devices.at(0).readings.get(Metric::power_draw),
+    EXPECT_EQ(protocol::number_of(snapshot.devices.at(0).readings, Metric::power_draw),
               std::llround(std::prev(after)->mean.value() * 1000))
         << text;
   }

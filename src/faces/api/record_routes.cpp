@@ -141,7 +141,7 @@ void put_bottleneck(protocol::Device& device, const std::vector<BottleneckSpan>&
                     WallTime at) {
   const BottleneckSpan* const span = span_at(spans, device.uuid, at);
   if (span == nullptr) {
-    device.missing["bottleneck"] = kNotAssessed;
+    device.missing["bottleneck"] = {MissingReason::not_ready, kNotAssessed};
   } else {
     device.bottleneck = span->bottleneck;
   }

@@ -102,8 +102,9 @@ TEST(DeviceProcesses, ListHasEntriesAndAge) {
   const OneProcess book;
   DeviceState device;
   device.info.index = 3;
-  EXPECT_EQ(device_processes_of(device, kNow, &book, can_never_see).missing.at("processes"),
-            "not read yet");
+  EXPECT_EQ(
+      describe(device_processes_of(device, kNow, &book, can_never_see).missing.at("processes")),
+      "not read yet");
   device.sample.set(ProcessList{kNow - std::chrono::seconds(4), std::vector{kListedProcess}});
   const auto answer = device_processes_of(device, kNow, &book, can_always_see);
   EXPECT_EQ(answer.index, 3U);

@@ -71,6 +71,16 @@ bool is_missing_whole(std::span<const Reading> readings) {
   return readings.empty() || (readings.size() == 1 && readings.front().missing() != nullptr);
 }
 
+void put_row(std::string& out, const MetricRow& row, std::span<const Reading> readings) {
+  if (is_missing_whole(readings)) {
+    out += "null";
+  } else if (row.dimension != Dimension::none) {
+    put_elements(out, row, readings);
+  } else {
+    put_value(out, row, readings.front());
+  }
+}
+
 // A value's row, its place in the document, and where its problems are reported.
 struct ParseContext {
   const MetricRow& row;
@@ -188,19 +198,6 @@ void read_row(const boost::json::value& from, const ParseContext& context, Sampl
   }
 }
 
-// JSON has the words, not the reason; two reasons change how a GPU is treated.
-Missing missing_from(const std::string& words) {
-  if (words == "Not Supported") return {MissingReason::not_supported, words};
-  using enum MissingReason;
-  // The words of older daemons and recordings.
-  if (words == "the driver did not answer in time") return {timed_out, ""};
-  for (const MissingReason reason :
-       {not_supported, no_permission, device_lost, driver_gone, timed_out, not_ready, failed}) {
-    if (words == describe(Missing{reason, ""})) return {reason, ""};
-  }
-  return {failed, words};
-}
-
 }  // namespace
 
 std::optional<std::int64_t> number_of(const Sample& sample, Metric metric, std::uint16_t index) {
@@ -208,43 +205,66 @@ std::optional<std::int64_t> number_of(const Sample& sample, Metric metric, std::
   return number != nullptr ? std::optional(*number) : std::nullopt;
 }
 
-Readings readings_of(const Sample& sample) {
-  return {sample};
-}
-
 std::string json_key(const MetricRow& row, std::uint16_t index) {
   std::string key = gpuyard::json_key(row);
   return index == 0 ? key : key + "/" + element_of(row.dimension, index);
 }
 
-void put_row(std::string& out, const MetricRow& row, std::span<const Reading> readings) {
-  if (is_missing_whole(readings)) {
-    out += "null";
-  } else if (row.dimension != Dimension::none) {
-    put_elements(out, row, readings);
-  } else {
-    put_value(out, row, readings.front());
-  }
-}
-
-void put_json(std::string& out, const Readings& readings) {
+void put_rows(std::string& out, const Sample& sample, AbsentPolicy absent) {
   char separator = '{';
   for (const MetricRow& row : device_rows()) {
-    const std::string& key = gpuyard::json_key(row);
+    const auto readings = sample.all(row.metric);
+    if (readings.empty() && absent == AbsentPolicy::skip) continue;
     out += std::exchange(separator, ',');
     out += '"';
-    out += key;
+    out += gpuyard::json_key(row);
     out += "\":";
-    put_row(out, row, readings.sample.all(row.metric));
+    put_row(out, row, readings);
   }
+  if (separator == '{') out += '{';
   out += '}';
 }
 
-void schema_of(std::type_identity<Readings>, boost::json::object& out) {
-  boost::json::object properties;
-  boost::json::array required;
+void read_rows(const boost::json::value& from, Sample& to, const std::string& path,
+               json::Problems& problems, AbsentPolicy absent) {
+  const auto* object = from.if_object();
+  if (object == nullptr) return problems.add(path, "must be an object");
+  to = {};
+  const auto* next = object->begin();  // most often that of the next row
   for (const MetricRow& row : device_rows()) {
     const std::string& key = gpuyard::json_key(row);
+    const bool is_next = next != object->end() && next->key() == key;
+    const auto* const value = is_next ? &(next++)->value() : object->if_contains(key);
+    if (value == nullptr && absent == AbsentPolicy::skip) continue;
+    read_row(value != nullptr ? *value : boost::json::value(), {row, path, problems}, to);
+  }
+}
+
+Sample with_reasons(const Sample& readings, const Reasons& reasons) {
+  Sample out;
+  for (Reading reading : readings.readings()) {
+    if (reading.missing() != nullptr) {
+      const auto why = reasons.find(json_key(row_of(reading.metric), reading.index));
+      if (why != reasons.end()) reading.value = why->second;
+    }
+    out.set(std::move(reading));
+  }
+  return out;
+}
+
+}  // namespace gpuyard::protocol
+
+namespace gpuyard {
+
+void put_json(std::string& out, const Sample& sample) {
+  protocol::put_rows(out, sample, protocol::AbsentPolicy::null);
+}
+
+void schema_of(std::type_identity<Sample>, boost::json::object& out) {
+  boost::json::object properties;
+  boost::json::array required;
+  for (const MetricRow& row : protocol::device_rows()) {
+    const std::string& key = json_key(row);
     const bool whole = unit_info(row.unit).json_divisor == 1;
     const bool words = row.kind == MetricKind::state || row.kind == MetricKind::text;
     boost::json::object one = {{"type", {words ? "string" : whole ? "integer" : "number", "null"}}};
@@ -263,36 +283,24 @@ void schema_of(std::type_identity<Readings>, boost::json::object& out) {
       {"type", "object"}, {"properties", std::move(properties)}, {"required", std::move(required)}};
 }
 
-void read_rows(const boost::json::value& from, Sample& to, const std::string& path,
-               json::Problems& problems, AbsentPolicy absent) {
-  const auto* object = from.if_object();
-  if (object == nullptr) return problems.add(path, "must be an object");
-  to = {};
-  const auto* next = object->begin();  // most often that of the next row
-  for (const MetricRow& row : device_rows()) {
-    const std::string& key = gpuyard::json_key(row);
-    const bool is_next = next != object->end() && next->key() == key;
-    const auto* const value = is_next ? &(next++)->value() : object->if_contains(key);
-    if (value == nullptr && absent == AbsentPolicy::skip) continue;
-    read_row(value != nullptr ? *value : boost::json::value(), {row, path, problems}, to);
-  }
-}
-
-void read_json(const boost::json::value& from, Readings& to, const std::string& path,
+void read_json(const boost::json::value& from, Sample& to, const std::string& path,
                json::Problems& problems) {
-  read_rows(from, to.sample, path, problems, AbsentPolicy::null);
+  protocol::read_rows(from, to, path, problems, protocol::AbsentPolicy::null);
 }
 
-Sample with_reasons(const Sample& readings, const std::map<std::string, std::string>& reasons) {
-  Sample out;
-  for (Reading reading : readings.readings()) {
-    if (reading.missing() != nullptr) {
-      const auto why = reasons.find(json_key(row_of(reading.metric), reading.index));
-      if (why != reasons.end()) reading.value = missing_from(why->second);
-    }
-    out.set(std::move(reading));
-  }
-  return out;
+void put_json(std::string& out, const Missing& missing) {
+  json::put_string(out, describe(missing));
 }
 
-}  // namespace gpuyard::protocol
+void read_json(const boost::json::value& from, Missing& to, const std::string& path,
+               json::Problems& problems) {
+  const auto* words = from.if_string();
+  if (words == nullptr) return problems.add(path, "expected a string");
+  to = missing_from(std::string(*words));
+}
+
+void schema_of(std::type_identity<Missing>, boost::json::object& out) {
+  out = {{"type", "string"}};
+}
+
+}  // namespace gpuyard

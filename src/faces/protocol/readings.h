@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <type_traits>
 
@@ -14,40 +13,42 @@
 #include "gpu/device/catalog.h"
 #include "gpu/device/reading.h"
 
+namespace gpuyard {
+
+// If read from JSON, a sample has no times, and "not_ready" for each null.
+void put_json(std::string& out, const Sample&);
+void read_json(const boost::json::value& from, Sample& to, const std::string& path,
+               json::Problems&);
+void schema_of(std::type_identity<Sample>, boost::json::object& out);
+
+// A reason is its words: describe() and missing_from().
+void put_json(std::string& out, const Missing&);
+void read_json(const boost::json::value& from, Missing& to, const std::string& path,
+               json::Problems&);
+void schema_of(std::type_identity<Missing>, boost::json::object& out);
+
+}  // namespace gpuyard
+
 namespace gpuyard::protocol {
 
 // Returns nothing if the reading is missing or no whole number.
 std::optional<std::int64_t> number_of(const Sample&, Metric, std::uint16_t index = 0);
 
-struct Readings {
-  Sample sample;  // if read from JSON: no times, and "not_ready" for each null
-
-  std::optional<std::int64_t> get(Metric metric, std::uint16_t index = 0) const {
-    return number_of(sample, metric, index);
-  }
-};
-
-Readings readings_of(const Sample&);
+// Why readings are null, by the key of each.
+using Reasons = std::map<std::string, Missing>;
 
 // Returns the JSON key of one reading for the map of reasons: "fan_speed_percent/1" for one of
 // several.
 std::string json_key(const MetricRow&, std::uint16_t index);
 
-// Writes one row of a GPU: a value, null, a list by index or an object by place.
-void put_row(std::string& out, const MetricRow&, std::span<const Reading>);
-
-// Reads the rows of an object by their keys, each as put_row() writes it. A row that the object
-// lacks is left out, or read as null.
+// Writes and reads the rows of a GPU as an object, by their keys: a value, null, a list by index or
+// an object by place. A row that is not there is left out, or null.
 enum class AbsentPolicy { skip, null };
+void put_rows(std::string& out, const Sample&, AbsentPolicy);
 void read_rows(const boost::json::value& from, Sample& to, const std::string& path, json::Problems&,
                AbsentPolicy);
 
-// Gives each missing reading the reason that stands under its key, in words, in `reasons`.
-Sample with_reasons(const Sample&, const std::map<std::string, std::string>& reasons);
-
-void put_json(std::string& out, const Readings&);
-void read_json(const boost::json::value& from, Readings& to, const std::string& path,
-               json::Problems&);
-void schema_of(std::type_identity<Readings>, boost::json::object& out);
+// Gives each missing reading the reason that stands under its key in `reasons`.
+Sample with_reasons(const Sample&, const Reasons&);
 
 }  // namespace gpuyard::protocol

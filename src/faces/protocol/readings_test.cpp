@@ -19,7 +19,7 @@ Sample sample_of(std::vector<Reading> readings) {
 
 // Returns the JSON of one field.
 std::string field(const Sample& sample, const char* key) {
-  const std::string text = json::to_json(readings_of(sample));
+  const std::string text = json::to_json(sample);
   return boost::json::serialize(boost::json::parse(text).at(key));
 }
 
@@ -29,7 +29,7 @@ TEST(Readings, UnitsMatchFieldNames) {
                                    {Metric::energy_total, 0, {}, std::int64_t{7}},
                                    {Metric::gpm_tensor, 0, {}, std::int64_t{12'345}},
                                    {Metric::serial, 0, {}, "1320000000000"}});
-  const std::string text = json::to_json(readings_of(sample));
+  const std::string text = json::to_json(sample);
   for (const char* expected : {R"("memory_total_bytes":85520809984,)", R"("power_draw_w":312.5,)",
                                R"("energy_total_j":0.007,)", R"("gpm_tensor_percent":12.345,)",
                                R"("serial":"1320000000000",)", R"("power_limit_w":null,)"}) {
@@ -38,7 +38,7 @@ TEST(Readings, UnitsMatchFieldNames) {
 }
 
 TEST(Readings, EmptySampleHasNullForEveryMeasuredRow) {
-  const auto object = boost::json::parse(json::to_json(readings_of({}))).as_object();
+  const auto object = boost::json::parse(json::to_json(Sample())).as_object();
   std::size_t measured = 0;
   for (const MetricRow& row : catalog()) {
     if (row.subject != MetricSubject::device) continue;
@@ -66,10 +66,10 @@ TEST(Readings, OfFlagsWithoutAWordAreOther) {
 
 TEST(Readings, CarryCountersThatADoubleRounds) {
   constexpr std::int64_t kWeeksOfNvlink = (std::int64_t{1} << 60U) + (1 << 20);
-  const Readings readings = readings_of(sample_of({{Metric::nvlink_tx, 0, {}, kWeeksOfNvlink}}));
-  const auto read = json::from_json<Readings>(json::to_json(readings));
+  const Sample sample = sample_of({{Metric::nvlink_tx, 0, {}, kWeeksOfNvlink}});
+  const auto read = json::from_json<Sample>(json::to_json(sample));
   ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(read->get(Metric::nvlink_tx), kWeeksOfNvlink);
+  EXPECT_EQ(number_of(*read, Metric::nvlink_tx), kWeeksOfNvlink);
 }
 
 TEST(Readings, DimensionedRowsAreListsOrObjects) {
@@ -109,37 +109,53 @@ Sample any_sample(std::mt19937_64& random) {
 TEST(Readings, SurviveJsonExactly) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 500; ++i) {
-    const Readings readings = readings_of(any_sample(random));
-    const auto read = json::from_json<Readings>(json::to_json(readings));
+    const Sample sample = any_sample(random);
+    const auto read = json::from_json<Sample>(json::to_json(sample));
     ASSERT_TRUE(read) << read.error().message;
-    ASSERT_EQ(read->sample, readings.sample) << json::to_json(readings);
+    ASSERT_EQ(*read, sample) << json::to_json(sample);
   }
 }
 
 TEST(Readings, OfANewerDaemonMayHoldMore) {
-  const auto read = json::from_json<Readings>(
+  const auto read = json::from_json<Sample>(
       R"({"power_draw_w":1.5,"future_thing":7,"throttle_reasons":["idle","future_reason"],)"
       R"("ecc_corrected_volatile_at":{"sram":2,"future_place":9}})");
   ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(read->get(Metric::power_draw), 1500);
-  EXPECT_EQ(read->get(Metric::energy_total), std::nullopt);
-  EXPECT_EQ(read->get(Metric::throttle_reasons), INT64_MIN | 1) << "the new word is another reason";
-  EXPECT_EQ(read->get(Metric::ecc_corrected_volatile_at, 7), 2);
+  EXPECT_EQ(number_of(*read, Metric::power_draw), 1500);
+  EXPECT_EQ(number_of(*read, Metric::energy_total), std::nullopt);
+  EXPECT_EQ(number_of(*read, Metric::throttle_reasons), INT64_MIN | 1)
+      << "the new word is another reason";
+  EXPECT_EQ(number_of(*read, Metric::ecc_corrected_volatile_at, 7), 2);
 }
 
-TEST(Readings, TimeoutIsRecognisedInOldAndNewWords) {
-  Sample sample;
-  sample.set({Metric::power_draw, 0, {}, Missing{MissingReason::failed, ""}});
-  for (const char* words :
-       {"the driver did not answer in time", "the driver did not respond in time"}) {
-    const Sample read = with_reasons(sample, {{"power_draw_w", words}});
-    EXPECT_EQ(read.find(Metric::power_draw)->missing()->reason, MissingReason::timed_out) << words;
-  }
+TEST(Readings, MissingOnesGetTheReasonUnderTheirKey) {
+  const Sample sample = sample_of({{Metric::power_draw, 0, {}, Missing{}},
+                                   {Metric::fan_speed, 0, {}, std::int64_t{30}},
+                                   {Metric::fan_speed, 1, {}, Missing{}}});
+  const Missing lost{MissingReason::device_lost, ""};
+  const Missing denied{MissingReason::no_permission, ""};
+  const Sample read = with_reasons(
+      sample,
+      {{"power_draw_w", lost}, {"fan_speed_percent", lost}, {"fan_speed_percent/1", denied}});
+  EXPECT_EQ(*read.find(Metric::power_draw)->missing(), lost);
+  EXPECT_EQ(*read.number(Metric::fan_speed), 30);
+  EXPECT_EQ(*read.find(Metric::fan_speed, 1)->missing(), denied);
+}
+
+TEST(Reasons, AreWordsInJson) {
+  const Reasons reasons{{"clock_sm_mhz", {MissingReason::not_supported, "Not Supported"}},
+                        {"power_draw_w", {MissingReason::timed_out, ""}}};
+  const std::string text = json::to_json(reasons);
+  EXPECT_EQ(text, R"({"clock_sm_mhz":"Not Supported",)"
+                  R"("power_draw_w":"the driver did not respond in time"})");
+  EXPECT_EQ(*json::from_json<Reasons>(text), reasons);
+  EXPECT_EQ(json::from_json<Reasons>(R"({"power_draw_w":7})").error().message,
+            "/power_draw_w: expected a string");
 }
 
 TEST(Readings, InvalidValueIsReportedWithPath) {
   const auto problem = [](const char* text) {
-    return json::from_json<Readings>(text).error().message;
+    return json::from_json<Sample>(text).error().message;
   };
   EXPECT_EQ(problem(R"({"power_draw_w":"1"})"), "/power_draw_w: must be a number or null");
   EXPECT_EQ(problem(R"({"energy_total_j":1e300})"), "/energy_total_j: out of range");
@@ -155,7 +171,7 @@ TEST(Readings, InvalidValueIsReportedWithPath) {
 }
 
 TEST(Readings, HaveASchemaWithEveryField) {
-  const auto schema = json::schema(json::shape_of<Readings>);
+  const auto schema = json::schema(json::shape_of<Sample>);
   const auto& properties = schema.at("properties").as_object();
   EXPECT_EQ(properties.size(), schema.at("required").as_array().size());
   EXPECT_EQ(boost::json::serialize(properties.at("fan_speed_percent").at("items").at("type")),

@@ -30,11 +30,11 @@ bool is_fast(Metric metric) {
 }
 
 // Returns the list of processes; empty if there is none, and then `missing` says why.
-const ProcessList* list_of(const DeviceState& device, std::map<std::string, std::string>& missing) {
+const ProcessList* list_of(const DeviceState& device, Reasons& missing) {
   const auto& list = device.sample.processes();
   if (list && list->processes() != nullptr) return &*list;
-  const Missing why = device.info.fault.value_or(list ? std::get<Missing>(list->value) : Missing{});
-  missing["processes"] = describe(why);
+  missing["processes"] =
+      device.info.fault.value_or(list ? std::get<Missing>(list->value) : Missing{});
   return nullptr;
 }
 
@@ -68,7 +68,7 @@ Device device_of(const DeviceState& device, TimePoint now, const ProcessDirector
              non_empty(device.why),
              device.health.verdict,
              device.health.reasons,
-             readings_of(device.sample),
+             device.sample,
              {},
              {},
              {},
@@ -80,11 +80,11 @@ Device device_of(const DeviceState& device, TimePoint now, const ProcessDirector
     if (row.subject != MetricSubject::device) continue;
     const auto readings = device.sample.all(row.metric);
     if (readings.empty()) {
-      out.missing[json_key(row, 0)] = describe(device.info.fault.value_or(Missing{}));
+      out.missing[json_key(row, 0)] = device.info.fault.value_or(Missing{});
     }
     for (const Reading& reading : readings) {
       if (const Missing* missing = reading.missing()) {
-        out.missing[json_key(row, reading.index)] = describe(*missing);
+        out.missing[json_key(row, reading.index)] = *missing;
       }
       if (is_fast(reading.metric)) {
         oldest = std::min(oldest.value_or(reading.taken), reading.taken);
@@ -140,7 +140,7 @@ DeviceState state_of(const Device& device) {
   out.why = device.why.value_or("");
   out.health = {device.health, device.health_reasons};
   out.bottleneck = device.bottleneck;
-  out.sample = with_reasons(device.readings.sample, device.missing);
+  out.sample = with_reasons(device.readings, device.missing);
   if (device.processes) {
     out.sample.set(ProcessList{
         {}, std::vector<GpuProcess>(device.processes->begin(), device.processes->end())});

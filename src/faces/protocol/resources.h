@@ -78,9 +78,9 @@ struct Device {
   std::optional<std::string> why;
   std::optional<gpuyard::Health> health;
   std::vector<std::string> health_reasons;
-  Readings readings;
+  Sample readings;
   std::optional<std::vector<Process>> processes;
-  std::map<std::string, std::string> missing;  // JSON key of a null reading: why it is null
+  Reasons missing;
   std::optional<std::int64_t> age_ms;
   std::optional<std::int64_t> asleep_ms;
   std::optional<std::vector<XidCount>> xid_errors;
@@ -151,7 +151,7 @@ struct DeviceProcesses {
   std::string uuid;
   std::string pci_address;
   std::optional<std::vector<ProcessWithArguments>> processes;
-  std::map<std::string, std::string> missing;
+  Reasons missing;
   std::optional<std::int64_t> age_ms;
 };
 BOOST_DESCRIBE_STRUCT(DeviceProcesses, (),

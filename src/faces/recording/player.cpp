@@ -95,8 +95,8 @@ Result<void> Player::play(const RecordingLine& line) {
     gpu->why = line.why.value_or("");
   }
   if (line.readings) {
-    gpu->sample.merge(protocol::with_reasons(
-        line.readings->sample, line.missing.value_or(std::map<std::string, std::string>{})));
+    gpu->sample.merge(
+        protocol::with_reasons(line.readings->sample, line.missing.value_or(protocol::Reasons{})));
   }
   if (line.processes) gpu->sample.set(ProcessList{{}, *line.processes});
   return {};

@@ -120,14 +120,14 @@ void disturb(protocol::Device& gpu, std::mt19937& random) {
     const std::string key = protocol::json_key(row, 0);
     gpu.missing.erase(key);
     if (random() % 4 == 0) {
-      gpu.readings.sample.set({row.metric, 0, {}, Missing{}});
-      gpu.missing[key] = "Unknown Error";
+      gpu.readings.set({row.metric, 0, {}, Missing{}});
+      gpu.missing[key] = {MissingReason::failed, "Unknown Error"};
     } else if (row.kind == MetricKind::text) {
-      gpu.readings.sample.set({row.metric, 0, {}, std::to_string(random())});
+      gpu.readings.set({row.metric, 0, {}, std::to_string(random())});
     } else if (row.kind == MetricKind::flags) {
-      gpu.readings.sample.set({row.metric, 0, {}, row.words.front().value});
+      gpu.readings.set({row.metric, 0, {}, row.words.front().value});
     } else {
-      gpu.readings.sample.set({row.metric, 0, {}, static_cast<std::int64_t>(random())});
+      gpu.readings.set({row.metric, 0, {}, static_cast<std::int64_t>(random())});
     }
   }
 }
@@ -149,7 +149,7 @@ TEST(Player, RecordedReadingsRoundTrip) {
   for (std::size_t second = 0; second < history.size(); ++second) {
     ASSERT_TRUE(player->seek(seconds(second)));
     const Sample& played = player->gpus()[0].sample;
-    for (const Reading& was : history[second].readings.sample.readings()) {
+    for (const Reading& was : history[second].readings.readings()) {
       const Reading* is = played.find(was.metric);
       ASSERT_NE(is, nullptr);
       EXPECT_EQ(is->missing() == nullptr, was.missing() == nullptr) << row_of(was.metric).key;

@@ -29,7 +29,7 @@ inline protocol::Device device(std::uint32_t index, const std::string& uuid) {
 
 inline void set(protocol::Device& device, Metric metric, std::int64_t number,
                 std::uint16_t element = 0) {
-  device.readings.sample.set({metric, element, {}, number});
+  device.readings.set({metric, element, {}, number});
 }
 
 inline protocol::Snapshot snapshot(std::vector<protocol::Device> devices) {

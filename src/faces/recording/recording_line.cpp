@@ -12,17 +12,7 @@
 namespace gpuyard::recording {
 
 void put_json(std::string& out, const RecordedReadings& readings) {
-  char separator = '{';
-  for (const MetricRow& row : catalog()) {
-    const auto all = readings.sample.all(row.metric);
-    if (all.empty()) continue;
-    out += std::exchange(separator, ',');
-    json::put_string(out, json_key(row));
-    out += ':';
-    protocol::put_row(out, row, all);
-  }
-  if (separator == '{') out += '{';
-  out += '}';
+  protocol::put_rows(out, readings.sample, protocol::AbsentPolicy::skip);
 }
 
 void read_json(const boost::json::value& from, RecordedReadings& to, const std::string& path,
@@ -70,24 +60,10 @@ Result<RecordingLine> parse_line(std::string_view text) {
 
 namespace {
 
-// Compares values only: times are not recorded, and reasons are compared by their words.
+// Compares values and reasons; times are not recorded.
 bool has_same_values(std::span<const Reading> a, std::span<const Reading> b) {
   return std::ranges::equal(a, b, [](const Reading& one, const Reading& other) {
-    const bool both_missing = one.missing() != nullptr && other.missing() != nullptr;
-    return one.index == other.index && (both_missing || one.value == other.value);
-  });
-}
-
-// Returns whether the words for why `readings` are missing are unchanged.
-bool has_same_reasons(const MetricRow& row, std::span<const Reading> readings,
-                      const std::map<std::string, std::string>& before,
-                      const std::map<std::string, std::string>& now) {
-  return std::ranges::all_of(readings, [&](const Reading& reading) {
-    if (reading.missing() == nullptr) return true;
-    const auto was = before.find(protocol::json_key(row, reading.index));
-    const auto is = now.find(protocol::json_key(row, reading.index));
-    if (was == before.end() || is == now.end()) return was == before.end() && is == now.end();
-    return was->second == is->second;
+    return one.index == other.index && one.value == other.value;
   });
 }
 
@@ -97,31 +73,27 @@ bool has_changes(const RecordingLine& line) {
 
 }  // namespace
 
-RecordingLine RecordingEncoder::diff_line(const protocol::Device& device, const LastState* before) {
+RecordingLine RecordingEncoder::diff_line(const GpuRecord& now, const GpuRecord* before) {
   RecordingLine line;
-  line.gpu = device.index;
-  if (before == nullptr || before->condition != device.condition || before->why != device.why) {
-    line.condition = device.condition;
-    line.why = device.why;
+  if (before == nullptr || before->condition != now.condition || before->why != now.why) {
+    line.condition = now.condition;
+    line.why = now.why;
   }
   RecordedReadings changed;
-  std::map<std::string, std::string> missing;
+  protocol::Reasons missing;
   for (const MetricRow& row : catalog()) {
-    const auto now = device.readings.sample.all(row.metric);
-    if (before != nullptr && has_same_values(now, before->sample.all(row.metric)) &&
-        has_same_reasons(row, now, before->missing, device.missing)) {
-      continue;
-    }
-    for (const Reading& reading : now) {
+    const auto readings = now.sample.all(row.metric);
+    if (before != nullptr && has_same_values(readings, before->sample.all(row.metric))) continue;
+    for (const Reading& reading : readings) {
       changed.sample.set(reading);
-      const auto why = device.missing.find(protocol::json_key(row, reading.index));
-      if (why != device.missing.end()) missing.insert(*why);
+      if (const Missing* why = reading.missing()) {
+        missing[protocol::json_key(row, reading.index)] = *why;
+      }
     }
   }
   if (!changed.sample.readings().empty()) line.readings = std::move(changed);
   if (!missing.empty()) line.missing = std::move(missing);
-  auto processes = protocol::gpu_processes_of(device.processes);
-  if (before == nullptr || before->processes != processes) line.processes = std::move(processes);
+  if (before == nullptr || before->processes != now.processes) line.processes = now.processes;
   return line;
 }
 
@@ -137,7 +109,7 @@ std::string RecordingEncoder::encode(const protocol::Snapshot& snapshot, Duratio
   }
   if (gpus != gpus_) {
     // The indexes have changed, so everything recorded by index is void.
-    last_states_.clear();
+    last_records_.clear();
     gpus_ = gpus;
     RecordingLine line;
     line.t_ms = t_ms;
@@ -145,12 +117,15 @@ std::string RecordingEncoder::encode(const protocol::Snapshot& snapshot, Duratio
     out += text_of(line);
   }
   for (const auto& device : snapshot.devices) {
-    const auto known = last_states_.find(device.index);
-    RecordingLine line = diff_line(device, known != last_states_.end() ? &known->second : nullptr);
+    GpuRecord now{device.condition, device.why,
+                  protocol::with_reasons(device.readings, device.missing),
+                  protocol::gpu_processes_of(device.processes)};
+    const auto known = last_records_.find(device.index);
+    RecordingLine line = diff_line(now, known != last_records_.end() ? &known->second : nullptr);
     line.t_ms = t_ms;
+    line.gpu = device.index;
     if (has_changes(line)) out += text_of(line);
-    last_states_[device.index] = {device.condition, device.why, device.readings.sample,
-                                  device.missing, protocol::gpu_processes_of(device.processes)};
+    last_records_[device.index] = std::move(now);
   }
   return out;
 }

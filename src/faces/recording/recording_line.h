@@ -59,7 +59,7 @@ struct RecordingLine {
   std::optional<DeviceCondition> condition;
   std::optional<std::string> why;
   std::optional<RecordedReadings> readings;
-  std::optional<std::map<std::string, std::string>> missing;  // why those of `readings` are null
+  std::optional<protocol::Reasons> missing;  // of `readings`
   std::optional<std::vector<GpuProcess>> processes;
 };
 BOOST_DESCRIBE_STRUCT(RecordingLine, (),
@@ -81,19 +81,18 @@ class RecordingEncoder {
   std::string encode(const protocol::Snapshot&, Duration at);
 
  private:
-  struct LastState {
+  struct GpuRecord {
     DeviceCondition condition = DeviceCondition::responsive;
     std::optional<std::string> why;
     Sample sample;
-    std::map<std::string, std::string> missing;
     std::optional<std::vector<GpuProcess>> processes;
   };
 
-  static RecordingLine diff_line(const protocol::Device&, const LastState* before);
+  static RecordingLine diff_line(const GpuRecord& now, const GpuRecord* before);
 
   bool header_written_ = false;
   std::vector<GpuIdentity> gpus_;
-  std::map<std::uint32_t, LastState> last_states_;
+  std::map<std::uint32_t, GpuRecord> last_records_;
 };
 
 }  // namespace gpuyard::recording

@@ -39,13 +39,13 @@ TEST(RecordingEncoder, MissingReadingIsNullWithReason) {
   auto gpu = device(0, "GPU-a");
   set(gpu, Metric::power_draw, 312'500);
   static_cast<void>(recorder.encode(snapshot({gpu}), seconds(0)));
-  gpu.readings.sample.set({Metric::power_draw, 0, {}, Missing{}});
-  gpu.missing["power_draw_w"] = "Unknown Error";
+  gpu.readings.set({Metric::power_draw, 0, {}, Missing{}});
+  gpu.missing["power_draw_w"] = {MissingReason::failed, "Unknown Error"};
   EXPECT_EQ(recorder.encode(snapshot({gpu}), seconds(1)),
             R"({"t_ms":1000,"gpu":0,"readings":{"power_draw_w":null},)"
             R"("missing":{"power_draw_w":"Unknown Error"}})"
             "\n");
-  gpu.missing["power_draw_w"] = "Timeout";
+  gpu.missing["power_draw_w"] = {MissingReason::failed, "Timeout"};
   EXPECT_NE(recorder.encode(snapshot({gpu}), seconds(2)).find("Timeout"), std::string::npos);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "gpu/device/catalog.h"
@@ -36,6 +37,28 @@ constexpr std::array kBounds = {Bound{Metric::memory_free, Metric::memory_total}
                                 Bound{Metric::clock_video, Metric::clock_video_max},
                                 Bound{Metric::pcie_generation, Metric::pcie_generation_max},
                                 Bound{Metric::pcie_width, Metric::pcie_width_max}};
+
+struct ReasonWords {
+  MissingReason reason;
+  std::string_view words;
+};
+
+// A reason is written in its first words here. The others are a driver's, or an older gpuyard's.
+constexpr std::array kReasons = {
+    ReasonWords{MissingReason::not_supported, "not supported by this GPU or driver"},
+    ReasonWords{MissingReason::no_permission, "no permission"},
+    ReasonWords{MissingReason::device_lost, "the GPU is lost"},
+    ReasonWords{MissingReason::driver_gone, "the driver was unloaded or replaced"},
+    ReasonWords{MissingReason::timed_out, "the driver did not respond in time"},
+    ReasonWords{MissingReason::not_ready, "not read yet"},
+    ReasonWords{MissingReason::failed, "the driver call failed"},
+    ReasonWords{MissingReason::not_supported, "Not Supported"},
+    ReasonWords{MissingReason::not_supported, "Function Not Found"},
+    ReasonWords{MissingReason::not_supported, "Argument version mismatch"},
+    ReasonWords{MissingReason::not_supported, "The requested functionality has been deprecated"},
+    ReasonWords{MissingReason::not_ready, "System is not in ready state"},
+    ReasonWords{MissingReason::timed_out, "the driver did not answer in time"},
+};
 
 }  // namespace
 
@@ -126,15 +149,15 @@ Sample missing_sample(ProbeSet probes, const Missing& why, TimePoint taken) {
 
 std::string v0::describe(const Missing& missing) {
   if (!missing.detail.empty()) return missing.detail;
-  // The texts of all reasons except `failed`, in the order of the enumeration.
-  constexpr std::array kReasons = {"not supported by this GPU or driver",
-                                   "no permission",
-                                   "the GPU is lost",
-                                   "the driver was unloaded or replaced",
-                                   "the driver did not respond in time",
-                                   "not read yet"};
-  const auto reason = static_cast<std::size_t>(missing.reason);
-  return reason < kReasons.size() ? kReasons[reason] : "the driver call failed";
+  return std::string(std::ranges::find(kReasons, missing.reason, &ReasonWords::reason)->words);
+}
+
+Missing missing_from(std::string words) {
+  const auto known = std::ranges::find(kReasons, words, &ReasonWords::words);
+  if (known == kReasons.end()) return {MissingReason::failed, std::move(words)};
+  Missing missing{known->reason, ""};
+  if (describe(missing) != words) missing.detail = std::move(words);
+  return missing;
 }
 
 std::optional<std::int64_t> upper_bound_of(Metric metric, const Sample& sample) {

@@ -72,6 +72,9 @@ class Sample {
 // missing for one reason.
 Sample missing_sample(ProbeSet probes, const Missing& why, TimePoint taken);
 
+// The inverse of describe(). Words that are not known become the detail of MissingReason::failed.
+Missing missing_from(std::string words);
+
 // Returns the bound in the row's own unit; nothing if there is none or it is unknown now.
 // Percentages end at 100.
 std::optional<std::int64_t> upper_bound_of(Metric, const Sample&);

@@ -40,8 +40,24 @@ TEST(Missing, EveryReasonHasWordsOfItsOwn) {
   std::map<std::string, MissingReason> words;
   for (const auto reason :
        {MissingReason::not_supported, MissingReason::no_permission, MissingReason::device_lost,
-        MissingReason::timed_out, MissingReason::not_ready, MissingReason::failed}) {
-    EXPECT_TRUE(words.emplace(describe({reason, ""}), reason).second);
+        MissingReason::driver_gone, MissingReason::timed_out, MissingReason::not_ready,
+        MissingReason::failed}) {
+    const Missing missing{reason, ""};
+    EXPECT_TRUE(words.emplace(describe(missing), reason).second);
+    EXPECT_EQ(missing_from(describe(missing)), missing);
+  }
+}
+
+TEST(Missing, WordsOfADriverAndOfAnOlderGpuyardStayAsTheyAre) {
+  for (const auto& [words, reason] :
+       {std::pair("Not Supported", MissingReason::not_supported),
+        std::pair("Function Not Found", MissingReason::not_supported),
+        std::pair("System is not in ready state", MissingReason::not_ready),
+        std::pair("the driver did not answer in time", MissingReason::timed_out),
+        std::pair("Unknown Error", MissingReason::failed)}) {
+    const Missing missing = missing_from(words);
+    EXPECT_EQ(missing.reason, reason) << words;
+    EXPECT_EQ(describe(missing), words);
   }
 }
 
