@@ -272,7 +272,7 @@ Result<void> ChangeLog::write(const std::string& line) {
   return error;
 }
 
-Result<std::uint64_t> ChangeLog::begin(const Change& change, std::int64_t changes_per_minute) {
+Result<std::uint64_t> ChangeLog::begin(const ChangeLine& change, std::int64_t changes_per_minute) {
   const MutexLock lock(mutex_);
   GPUYARD_TRY(lock_and_refresh());
   // Counted here, with the changes of other setters.
@@ -289,14 +289,7 @@ Result<std::uint64_t> ChangeLog::begin(const Change& change, std::int64_t change
     done = append(std::move(missed));
     if (done) missed_ = 0;
   }
-  ChangeLine line;
-  line.step = ChangeStep::change;
-  line.gpu = change.gpu;
-  line.setting = change.setting;
-  line.before = change.before;
-  line.value = change.value;
-  line.puts_back = change.puts_back;
-  if (done) done = append(std::move(line));
+  if (done) done = append(change);
   const std::uint64_t number = number_;
   unlock();
   if (!done) return std::move(done).error();
@@ -336,7 +329,7 @@ void ChangeLog::write_results() {
   unlock();
 }
 
-void ChangeLog::record_missed(const Change& change) {
+void ChangeLog::record_missed(const ChangeLine& change) {
   const MutexLock lock(mutex_);
   if (missed_++ == 0) missed_since_ = wall_now();
   record_change(change.gpu, BootClock::now());

@@ -66,17 +66,10 @@ class ChangeLog {
   ChangeLog(const ChangeLog&) = delete;
   ChangeLog& operator=(const ChangeLog&) = delete;
 
-  struct Change {
-    DeviceId gpu;
-    std::optional<SettingKind> setting;
-    std::optional<SettingValue> before;
-    std::optional<SettingValue> value;
-    bool puts_back = false;
-  };
-  // Writes the line of a change that is about to be made, and returns its number. On an error there
-  // is no line. Errc::busy: it would be more than `changes_per_minute` changes of the GPU in a
-  // minute.
-  Result<std::uint64_t> begin(const Change&, std::int64_t changes_per_minute);
+  // Writes the line of a ChangeStep::change that is about to be made, and returns its number. On an
+  // error there is no line. Errc::busy: it would be more than `changes_per_minute` changes of the
+  // GPU in a minute.
+  Result<std::uint64_t> begin(const ChangeLine& change, std::int64_t changes_per_minute);
   // Writes the line of the result: that of a failure at once, another with the next change or
   // within a moment. A setter that is killed first leaves a change without a result, which counts
   // as made.
@@ -84,7 +77,7 @@ class ChangeLog {
   // Writes the results that wait.
   void flush();
   // Counts a change that is made though begin() failed.
-  void record_missed(const Change&);
+  void record_missed(const ChangeLine& change);
 
   // Returns the time until the GPU may be changed again, if `changes_per_minute` are allowed.
   std::optional<Duration> rate_limit_delay(const DeviceId&, std::int64_t changes_per_minute) const;

@@ -18,9 +18,14 @@ constexpr std::int64_t kHighRateLimit = 1000;  // changes a minute
 
 class ChangeLogTest : public ::testing::Test {
  protected:
-  static ChangeLog::Change limit(std::int64_t watts, std::int64_t before = 700) {
-    return {"GPU-a", SettingKind::power_limit, SettingValue{before * 1000, before * 1000},
-            SettingValue{watts * 1000, watts * 1000}, false};
+  static ChangeLine limit(std::int64_t watts, std::int64_t before = 700) {
+    ChangeLine change;
+    change.step = ChangeStep::change;
+    change.gpu = "GPU-a";
+    change.setting = SettingKind::power_limit;
+    change.before = SettingValue{before * 1000, before * 1000};
+    change.value = SettingValue{watts * 1000, watts * 1000};
+    return change;
   }
   LoggedChanges read() const {
     auto changes = read_change_log(path_);

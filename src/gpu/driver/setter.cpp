@@ -28,9 +28,9 @@ namespace {
 
 constexpr Duration kTurnPollInterval = std::chrono::milliseconds(20);
 
-ChangeLog::Change change_of(const CommandRequest& request,
-                            const std::optional<SettingState>& before) {
-  ChangeLog::Change change;
+ChangeLine change_of(const CommandRequest& request, const std::optional<SettingState>& before) {
+  ChangeLine change;
+  change.step = ChangeStep::change;
   change.gpu = request.device;
   change.puts_back = request.puts_back;
   if (const auto* const apply = std::get_if<Apply>(&request.command)) {
@@ -99,7 +99,7 @@ class LoggedExecutor {
       if (before && before->allowed) report_bounds(index, apply->setting.kind, *before->allowed);
       GPUYARD_TRY(check_bounds(policy_, apply->setting));
     }
-    const ChangeLog::Change change = change_of(request, before);
+    const ChangeLine change = change_of(request, before);
     auto begun = log_.begin(change, policy_.changes_a_minute);
     while (!begun && begun.error().code == Errc::busy) {
       const Duration wait = log_.rate_limit_delay(request.device, policy_.changes_a_minute)
