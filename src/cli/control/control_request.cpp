@@ -64,8 +64,8 @@ Result<Requests> clocks(const ControlVerb& verb) {
     const auto clocks = parse_clocks(range);
     if (!clocks) return Error(clocks.error()).in(flag);
     protocol::LockedClocksRequest request;
-    request.min_clock_mhz = clocks->lowest_mhz;
-    request.max_clock_mhz = clocks->highest_mhz;
+    request.min_clock_mhz = clocks->lowest;
+    request.max_clock_mhz = clocks->highest;
     auto made = set(kind, route, verb, request);
     if (!made) return std::move(made).error().in(flag);
     requests.push_back(std::move(made->front()));
@@ -242,7 +242,7 @@ Result<std::int64_t> parse_watts(std::string_view text) {
   return static_cast<std::int64_t>(std::llround(*watts * kMilli));
 }
 
-Result<ClockRange> parse_clocks(std::string_view text) {
+Result<SettingValue> parse_clocks(std::string_view text) {
   const auto parts = split(text, ',');
   const auto lowest = megahertz_of(parts.front());
   const auto highest = megahertz_of(parts.back());
@@ -254,7 +254,7 @@ Result<ClockRange> parse_clocks(std::string_view text) {
   if (*lowest > *highest) {
     return Error{Errc::invalid, fmt::format("MIN is above MAX in {},{}", *lowest, *highest)};
   }
-  return ClockRange{*lowest, *highest};
+  return SettingValue{*lowest, *highest};
 }
 
 Result<bool> parse_on_off(std::string_view text) {

@@ -35,14 +35,8 @@ std::string_view name_of(ControlVerb::Subject);
 // "300", "300W", "287.5 W"; returns milliwatts.
 Result<std::int64_t> parse_watts(std::string_view text);
 
-struct ClockRange {
-  std::int64_t lowest_mhz = 0;
-  std::int64_t highest_mhz = 0;
-
-  friend bool operator==(const ClockRange&, const ClockRange&) = default;
-};
 // "1200,1500", "1400" for both; with or without "MHz".
-Result<ClockRange> parse_clocks(std::string_view text);
+Result<SettingValue> parse_clocks(std::string_view text);
 
 // "on", "off"
 Result<bool> parse_on_off(std::string_view text);

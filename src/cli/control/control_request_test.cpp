@@ -129,9 +129,9 @@ TEST(Watts, InvalidTextIsRefusedWithExample) {
 }
 
 TEST(Clocks, OneClockMeansLowestAndHighest) {
-  EXPECT_EQ(*parse_clocks("1200,1500"), (ClockRange{1200, 1500}));
-  EXPECT_EQ(*parse_clocks("1200 MHz, 1500mhz"), (ClockRange{1200, 1500}));
-  EXPECT_EQ(*parse_clocks("1400"), (ClockRange{1400, 1400}));
+  EXPECT_EQ(*parse_clocks("1200,1500"), (SettingValue{1200, 1500}));
+  EXPECT_EQ(*parse_clocks("1200 MHz, 1500mhz"), (SettingValue{1200, 1500}));
+  EXPECT_EQ(*parse_clocks("1400"), (SettingValue{1400, 1400}));
 }
 
 TEST(Clocks, TheLowestIsNotAboveTheHighest) {
