@@ -25,9 +25,9 @@ class SingleCommandExecutor final : public ChangeExecutor {
     } else if (change_.dry_run) {
       finish({}, ChangeOutcome::planned);
     } else {
-      context_.send_command(*clear, [this](const CommandCompletion& completion) {
-        const auto error = completion.error();
-        finish(error ? Result<void>(*error) : Result<void>(), ChangeOutcome::cleared);
+      context_.send_command(*clear, [this](const CommandReply& reply) {
+        finish(reply.failure ? Result<void>(*reply.failure) : Result<void>(),
+               ChangeOutcome::cleared);
       });
     }
   }

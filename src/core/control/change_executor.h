@@ -28,7 +28,7 @@ class ExecutorContext {
   virtual const DeviceInfo& gpu() const = 0;
   virtual GpuSettings& settings() = 0;
 
-  virtual void send_command(Command, std::function<void(const CommandCompletion&)> on_done) = 0;
+  virtual void send_command(Command, std::function<void(const CommandReply&)> on_done) = 0;
   // Queues a ReconcileSetting after GpuQueue::kReconcileDelay.
   virtual void reconcile_later(SettingKind) = 0;
   virtual void reset_gpu(bool dry_run, std::function<void(const Result<void>&)> on_done) = 0;

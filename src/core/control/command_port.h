@@ -1,4 +1,4 @@
-// The port for commands to the driver, and the completion of a command.
+// The port for commands to the driver.
 #pragma once
 
 #include <functional>
@@ -30,18 +30,6 @@ class CommandPort {
   // Ends the driver-host, resets the GPU, and starts a new driver-host, whose GPUs go to
   // SettingController::on_inventory(). May take long; the result never comes inside the call.
   virtual void reset_gpu(const DeviceInfo&, std::function<void(const Result<void>&)> on_done) = 0;
-};
-
-// The end of a command.
-struct CommandCompletion {
-  CommandReply reply;
-  // False: the driver-host or the setter went down meanwhile, and the value may have been written
-  // or not.
-  bool outcome_known = true;
-
-  std::optional<Error> error() const {
-    return reply.failure ? std::optional(reply.failure->error()) : std::nullopt;
-  }
 };
 
 }  // namespace gpuyard::control

@@ -96,9 +96,7 @@ struct ControlFixture {
   void write(const Apply& apply, CommandReply& reply) {
     const Setting& setting = apply.setting;
     reply.before = read_state(reply.device, setting.kind);
-    const auto fail = [&](const Error& why) {
-      reply.failure = CommandFailure{why.code, why.text()};
-    };
+    const auto fail = [&](const Error& why) { reply.failure = Error{why.code, why.text()}; };
     if (auto possible = check_setting(setting, *reply.before); !possible)
       return fail(possible.error());
     const bool other =

@@ -108,8 +108,7 @@ void GpuQueue::finish(std::optional<ChangeResult> result) {
   start_next();
 }
 
-void GpuQueue::send_command(Command command,
-                            std::function<void(const CommandCompletion&)> on_done) {
+void GpuQueue::send_command(Command command, std::function<void(const CommandReply&)> on_done) {
   command_request_ = {++environment_.last_command_id,
                       gpu_.id,
                       std::move(command),
@@ -129,9 +128,9 @@ void GpuQueue::send_command(Command command,
   }
   CommandReply refused;
   refused.id = command_request_.id;
-  refused.failure = CommandFailure{why->code, why->text()};
+  refused.failure = Error{why->code, why->text()};
   start_timer_ = environment_.loop.call_at(environment_.loop.now(), [this, refused] {
-    if (on_completion_ && refused.id == command_request_.id) on_command_done({refused});
+    on_reply(CommandReply(refused));  // a copy: this timer may end with the change
   });
 }
 
@@ -145,19 +144,20 @@ std::optional<Error> GpuQueue::authorization_error(const Command& command) const
 }
 
 void GpuQueue::on_reply(const CommandReply& reply) {
-  if (on_completion_ && reply.id == command_request_.id) on_command_done({reply});
+  if (on_completion_ && reply.id == command_request_.id) on_command_done(reply);
 }
 
 void GpuQueue::fail_sent_command(bool changes) {
   if (!on_completion_ || !sent_ || is_change(command_request_.command) != changes) return;
   CommandReply reply;
   reply.id = command_request_.id;
-  reply.failure = CommandFailure{Errc::unavailable, terminated_error(gpu_).text()};
-  on_command_done({reply, false});
+  reply.failure = Error{Errc::unavailable, terminated_error(gpu_).text()};
+  reply.outcome_known = false;
+  on_command_done(reply);
 }
 
-void GpuQueue::on_command_done(const CommandCompletion& completion) {
-  if (const auto on_done = std::exchange(on_completion_, nullptr)) on_done(completion);
+void GpuQueue::on_command_done(const CommandReply& reply) {
+  if (const auto on_done = std::exchange(on_completion_, nullptr)) on_done(reply);
 }
 
 void GpuQueue::reconcile_later(SettingKind kind) {

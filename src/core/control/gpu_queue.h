@@ -79,7 +79,7 @@ class GpuQueue final : private ExecutorContext {
   Loop& loop() override { return environment_.loop; }
   const std::string& boot_id() const override { return environment_.boot_id; }
   const DeviceInfo& gpu() const override { return gpu_; }
-  void send_command(Command, std::function<void(const CommandCompletion&)> on_done) override;
+  void send_command(Command, std::function<void(const CommandReply&)> on_done) override;
   void reconcile_later(SettingKind) override;
   void reset_gpu(bool dry_run, std::function<void(const Result<void>&)> on_done) override;
   void finish(std::optional<ChangeResult>) override;
@@ -87,7 +87,7 @@ class GpuQueue final : private ExecutorContext {
   bool take_next();
   std::optional<Error> authorization_error(const Command&) const;
   void fail_sent_command(bool changes);
-  void on_command_done(const CommandCompletion&);
+  void on_command_done(const CommandReply&);
   void refuse(const QueuedChange&, Error);
 
   QueueEnvironment& environment_;
@@ -102,7 +102,7 @@ class GpuQueue final : private ExecutorContext {
   TimePoint started_at_;
   CommandRequest command_request_;  // in progress while on_completion_ is set
   bool sent_ = false;               // to the driver-host or the setter
-  std::function<void(const CommandCompletion&)> on_completion_;
+  std::function<void(const CommandReply&)> on_completion_;
 
   std::set<SettingKind> unreconciled_;
   Subscription reconcile_timer_;

@@ -48,7 +48,7 @@ void SettingChangeExecutor::start() {
   if (undoes && !changed) return context_.finish(std::nullopt);
   if (!needs_read()) return is_reconciling() ? reconcile_setting({}) : apply_target();
   context_.send_command(ReadSetting{kind_},
-                        [this](const CommandCompletion& completion) { on_value_read(completion); });
+                        [this](const CommandReply& reply) { on_value_read(reply); });
 }
 
 // Returns whether the present value has to be read from the driver: before it is replaced for the
@@ -70,8 +70,8 @@ bool SettingChangeExecutor::is_outbid() const {
   return is_set_value() && *effective_setting(next_) != std::get<SetValue>(change_.task).setting;
 }
 
-void SettingChangeExecutor::on_value_read(const CommandCompletion& completion) {
-  if (auto error = completion.error()) {
+void SettingChangeExecutor::on_value_read(const CommandReply& reply) {
+  if (auto error = reply.failure) {
     if (is_set_value()) return fail(*std::move(error));
     // The claim is gone all the same; the setting is restored when the GPU answers again.
     next_.status = SettingStatus::owed;
@@ -79,7 +79,7 @@ void SettingChangeExecutor::on_value_read(const CommandCompletion& completion) {
     context_.reconcile_later(kind_);
     return is_reconciling() ? context_.finish(std::nullopt) : fail(*std::move(error));
   }
-  const SettingState state = completion.reply.before.value_or(SettingState{});
+  const SettingState state = reply.before.value_or(SettingState{});
   if (state.now) result_.before = current_setting(kind_, state);
   const bool prepares_write = is_set_value() || (is_rolling_back() && !next_.baseline);
   prepares_write ? prepare_write(state) : reconcile_setting(state);
@@ -175,23 +175,22 @@ void SettingChangeExecutor::write(const Setting& target,
           if (is_reconciling()) context_.reconcile_later(kind_);
           return fail(Error(persisted.error()));
         }
-        context_.send_command(Apply{target, expected}, [this](const CommandCompletion& completion) {
-          on_written(completion);
-        });
+        context_.send_command(Apply{target, expected},
+                              [this](const CommandReply& reply) { on_written(reply); });
       }));
 }
 
-void SettingChangeExecutor::on_written(const CommandCompletion& completion) {
-  if (completion.reply.before && completion.reply.before->now) {
-    result_.before = current_setting(kind_, *completion.reply.before);
+void SettingChangeExecutor::on_written(const CommandReply& reply) {
+  if (reply.before && reply.before->now) {
+    result_.before = current_setting(kind_, *reply.before);
   }
-  if (completion.error()) return on_write_failed(completion);
-  record_replaced_value(completion.reply);
-  if (completion.reply.after && completion.reply.after->now) {
-    next_.written = result_.after = current_setting(kind_, *completion.reply.after);
+  if (reply.failure) return on_write_failed(reply);
+  record_replaced_value(reply);
+  if (reply.after && reply.after->now) {
+    next_.written = result_.after = current_setting(kind_, *reply.after);
   }
   next_.replaced.reset();
-  next_.status = is_suspending() ? SettingStatus::owed : status_of(kind_, completion.reply.after);
+  next_.status = is_suspending() ? SettingStatus::owed : status_of(kind_, reply.after);
   const bool restored = next_.claims.empty() || is_suspending();
   record_or_remove();
   if (restored || std::holds_alternative<Restore>(change_.task))
@@ -209,12 +208,12 @@ void SettingChangeExecutor::record_replaced_value(const CommandReply& reply) {
   }
 }
 
-void SettingChangeExecutor::on_write_failed(const CommandCompletion& completion) {
-  Error error = *completion.error();
-  const bool other_value = can_drift_ && completion.outcome_known && !completion.reply.called &&
-                           error.code == Errc::conflict;
+void SettingChangeExecutor::on_write_failed(const CommandReply& reply) {
+  Error error = *reply.failure;
+  const bool other_value =
+      can_drift_ && reply.outcome_known && !reply.called && error.code == Errc::conflict;
   if (other_value) return on_drifted();
-  const bool unchanged = is_set_value() && completion.outcome_known;
+  const bool unchanged = is_set_value() && reply.outcome_known;
   if (unchanged && before_) {
     context_.settings().record(*before_);
   } else if (unchanged) {

@@ -50,15 +50,15 @@ class SettingChangeExecutor final : public ChangeExecutor {
   bool needs_read() const;
   bool is_value_known() const;  // the present value
   bool is_outbid() const;       // by a lower claim
-  void on_value_read(const CommandCompletion&);
+  void on_value_read(const CommandReply&);
   void prepare_write(const SettingState& state);
   void reconcile_setting(const SettingState& state);
   void finish_without_write(const SettingState& state, ChangeOutcome);
   void apply_target();
   void write(const Setting& target, const std::vector<SettingValue>& expected);
-  void on_written(const CommandCompletion&);
+  void on_written(const CommandReply&);
   void record_replaced_value(const CommandReply&);
-  void on_write_failed(const CommandCompletion&);
+  void on_write_failed(const CommandReply&);
   void on_drifted();
   void record_or_remove();
   void fail(Error);

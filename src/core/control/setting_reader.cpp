@@ -23,7 +23,7 @@ void SettingReader::read(const DeviceId& gpu, SettingKind kind, OnSettingRead on
 bool SettingReader::on_reply(const CommandReply& reply) {
   const auto pending_read = pending_reads_.extract(reply.id);
   if (!pending_read) return false;
-  const auto state = reply.failure ? Result<SettingState>(reply.failure->error())
+  const auto state = reply.failure ? Result<SettingState>(*reply.failure)
                                    : Result<SettingState>(reply.before.value_or(SettingState{}));
   for (const OnSettingRead& on_read : pending_read.mapped().callbacks) on_read(state);
   return true;

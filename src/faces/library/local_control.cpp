@@ -68,7 +68,7 @@ Result<CommandReply> PendingReply::wait(Duration at_most) {
                              to_milliseconds(at_most))};
   }
   state_->taken = true;
-  if (state_->reply->failure) return state_->reply->failure->error();
+  if (state_->reply->failure) return *state_->reply->failure;
   return *state_->reply;
 }
 

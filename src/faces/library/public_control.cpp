@@ -66,7 +66,7 @@ PublicControl::Answer answer_of(const CommandReply& reply) {
 }
 
 Result<PublicControl::Answer> result_of(const CommandReply& reply) {
-  if (reply.failure) return reply.failure->error();
+  if (reply.failure) return *reply.failure;
   return answer_of(reply);
 }
 

@@ -60,24 +60,21 @@ struct CommandRequest {
 };
 BOOST_DESCRIBE_STRUCT(CommandRequest, (), (id, device, command, request_id, received, puts_back))
 
-struct CommandFailure {
-  Errc code = Errc::internal;
-  std::string message;
-
-  Error error() const { return {code, message}; }
-};
-BOOST_DESCRIBE_STRUCT(CommandFailure, (), (code, message))
+BOOST_DESCRIBE_STRUCT(Error, (), (code, message))
 
 struct CommandReply {
   std::uint64_t id = 0;
   DeviceId device;
-  std::optional<CommandFailure> failure;  // none: done
+  std::optional<Error> failure;           // none: done; its message is the whole text
   std::optional<SettingState> before;     // ReadSetting, and Apply if the setting could be read
   std::optional<SettingState> after;      // Apply, if a value was written
   std::optional<std::int64_t> energy_mj;  // ReadEnergy: since the driver was loaded
   bool called = false;                    // a change or a read of the energy reached the driver
   TimePoint began;                        // when the command's turn came
   TimePoint done;
+  // False: its process went down meanwhile, and the value may have been written or not. Not part of
+  // the messages.
+  bool outcome_known = true;
 };
 BOOST_DESCRIBE_STRUCT(CommandReply, (),
                       (id, device, failure, before, after, energy_mj, called, began, done))

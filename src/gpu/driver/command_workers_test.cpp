@@ -146,7 +146,7 @@ TEST_F(CommandWorkersTest, ShutdownTerminatesCommandsOfStuckGpu) {
   for (std::uint64_t i = 0; i < 3; ++i) {
     const CommandReply& reply = replies[i + 1];
     EXPECT_EQ(reply.id, i) << "in the order of their arrival";
-    EXPECT_EQ(reply.failure->error(), terminated_error(2));
+    EXPECT_EQ(*reply.failure, terminated_error(2));
     EXPECT_EQ(reply.failure->message, "GPU management task for GPU 2 terminated");
   }
 }

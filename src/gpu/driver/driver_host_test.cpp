@@ -155,7 +155,7 @@ TEST_F(DriverHostTest, CommandForUnknownGpuIsRefused) {
   ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
   const auto reply = receive<CommandReply>();
   EXPECT_EQ(reply.id, 9U);
-  EXPECT_EQ(reply.failure->error(), (Error{Errc::not_found, "no GPU GPU-nobody is open"}));
+  EXPECT_EQ(*reply.failure, (Error{Errc::not_found, "no GPU GPU-nobody is open"}));
   EXPECT_FALSE(reply.called);
 }
 

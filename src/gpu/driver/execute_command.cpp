@@ -78,7 +78,7 @@ CommandReply begin_reply(const CommandRequest& request) {
 }
 
 void finish_reply(CommandReply& reply, const Result<void>& result) {
-  if (!result) reply.failure = CommandFailure{result.error().code, result.error().text()};
+  if (!result) reply.failure = Error{result.error().code, result.error().text()};
   reply.done = BootClock::now();
 }
 

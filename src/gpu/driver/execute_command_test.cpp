@@ -65,7 +65,7 @@ TEST_F(ExecuteCommand, MissingPrivilegeRefusesWritesBeforeDriverCall) {
   for (const Command& command :
        {Command(Apply{power_limit(250'000)}), Command(ClearEcc{EccCounter::lifetime})}) {
     const CommandReply reply = execute(command);
-    EXPECT_EQ(reply.failure->error(), (Error{Errc::denied, "needs CAP_SYS_ADMIN"}));
+    EXPECT_EQ(*reply.failure, (Error{Errc::denied, "needs CAP_SYS_ADMIN"}));
     EXPECT_FALSE(reply.called);
   }
   EXPECT_TRUE(fleet_.writes().empty());
@@ -106,7 +106,7 @@ TEST_F(ExecuteCommand, TheDriversRefusalPassesUnchanged) {
     const Error why{code, "the driver's words"};
     fleet_.fail_setting_writes(1, SettingKind::power_limit, why);
     const CommandReply reply = execute(Apply{power_limit(250'000)});
-    EXPECT_EQ(reply.failure->error(), why);
+    EXPECT_EQ(*reply.failure, why);
     EXPECT_TRUE(reply.called);
     EXPECT_FALSE(reply.after);
   }
@@ -136,7 +136,7 @@ using Lines = std::vector<std::string>;
 
 constexpr TimePoint kReceived{100s};
 
-Lines logged(Command command, std::optional<CommandFailure> failure = {}, bool called = true,
+Lines logged(Command command, std::optional<Error> failure = {}, bool called = true,
              std::string request_id = "") {
   const CapturedLog captured;
   const CommandRequest request{1, "GPU-a", std::move(command), std::move(request_id), kReceived};
@@ -182,8 +182,7 @@ TEST(LogCommand, EveryCommandHasItsTwoTexts) {
   };
   for (const Row& row : rows) {
     EXPECT_EQ(text(logged(row.command)), "INFO " + row.done);
-    EXPECT_EQ(text(logged(row.command, CommandFailure{Errc::denied, "why"})),
-              "WARNING " + row.failed);
+    EXPECT_EQ(text(logged(row.command, Error{Errc::denied, "why"})), "WARNING " + row.failed);
   }
 }
 
@@ -192,14 +191,14 @@ TEST(LogCommand, TheFieldsFollowTheText) {
   EXPECT_EQ(logged(Apply{power_limit(300'000)}, {}, true, "req-7"),
             (Lines{"INFO Power limit set to 300 W [gpu=3 time_to_command_done=1.500ms "
                    "overhead=0.250ms request_id=req-7]"}));
-  EXPECT_EQ(logged(ReadEnergy{}, CommandFailure{Errc::device_lost, "GPU is lost"}),
+  EXPECT_EQ(logged(ReadEnergy{}, Error{Errc::device_lost, "GPU is lost"}),
             (Lines{"WARNING Cannot read total energy consumption [gpu=3 "
                    "time_to_command_done=1.500ms overhead=0.250ms]: GPU is lost"}));
 }
 
 TEST(LogCommand, CommandWithoutDriverCallIsNotLogged) {
   RecordProperty("contract", "B15 B16");
-  EXPECT_EQ(logged(Apply{power_limit(1)}, CommandFailure{Errc::invalid, "why"}, false), Lines{});
+  EXPECT_EQ(logged(Apply{power_limit(1)}, Error{Errc::invalid, "why"}, false), Lines{});
   EXPECT_EQ(logged(ReadSetting{SettingKind::power_limit}, {}, false), Lines{});
 }
 

@@ -58,7 +58,7 @@ CommandReply some_command_reply() {
   const TimePoint at(std::chrono::seconds(7));
   const SettingState state{SettingValue{1, 1}, SettingValue{2, 2}, SettingValue{3, 4},
                            SettingValue{5, 5}};
-  return {42, "GPU-a", CommandFailure{Errc::denied, "no"}, state, state, 1LL << 40U, true, at, at};
+  return {42, "GPU-a", Error{Errc::denied, "no"}, state, state, 1LL << 40U, true, at, at};
 }
 
 TEST(Codec, EveryCommandSurvivesTheTrip) {
@@ -79,7 +79,7 @@ TEST(Codec, TheAnswerToACommandSurvivesTheTrip) {
       decoded<DriverHostMessage>(encoded(DriverHostMessage(some_command_reply())));
   ASSERT_TRUE(received);
   const auto& reply = std::get<CommandReply>(*received);
-  EXPECT_EQ(reply.failure->error(), (Error{Errc::denied, "no"}));
+  EXPECT_EQ(*reply.failure, (Error{Errc::denied, "no"}));
   EXPECT_EQ(reply.after, some_command_reply().after);
   EXPECT_EQ(reply.energy_mj, 1LL << 40U);
   EXPECT_TRUE(reply.called);
