@@ -22,7 +22,7 @@ class FakeDisk final : public LeaseStorage {
  public:
   explicit FakeDisk(Loop& loop) : loop_(loop) {}
 
-  bool load(std::function<void(Result<SavedLeases>)> loaded) override {
+  bool load(std::vector<Lease>, std::function<void(Result<SavedLeases>)> loaded) override {
     loop_.post([this, loaded] {
       if (fails) return loaded(*fails);
       SavedLeases kept;
@@ -35,8 +35,8 @@ class FakeDisk final : public LeaseStorage {
     return true;
   }
 
-  bool save(LeaseTransaction entry, std::function<void(const Result<void>&)> kept) override {
-    const auto all = std::make_shared<LeaseTransaction>(std::move(entry));
+  bool save(std::shared_ptr<const LeaseTransaction> all,
+            std::function<void(const Result<void>&)> kept) override {
     loop_.post([this, all, kept] {
       if (stuck) return;
       if (fails) return kept(*fails);

@@ -1,7 +1,9 @@
 // The state of leases that survives a killed daemon, and the interface that persists it.
 #pragma once
 
+#include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -38,7 +40,7 @@ inline constexpr const char* kEveryGpu = "*";
 // One transaction: all of it is committed, or nothing.
 struct LeaseTransaction {
   std::vector<LeaseEvent> events = {};
-  std::vector<Lease> leases = {};         // each replaces its stored copy
+  std::deque<Lease> leases = {};          // each replaces its stored copy
   std::vector<std::string> removed = {};  // ids of ended leases, deleted before `leases` are stored
   Ticket last_ticket = 0;                 // the highest ever; 0: unchanged
   Fence last_fence = 0;                   // the same
@@ -59,9 +61,13 @@ struct SavedLeases {
 class LeaseStorage {
  public:
   virtual ~LeaseStorage() = default;
-  virtual bool load(std::function<void(Result<SavedLeases>)> on_loaded) = 0;
+  // `committed`: the leases that were reported as committed and have not ended. If the disk has
+  // lost them, they are stored again.
+  virtual bool load(std::vector<Lease> committed,
+                    std::function<void(Result<SavedLeases>)> on_loaded) = 0;
   // After an error it is not known whether the transaction was committed; load() shows it.
-  virtual bool save(LeaseTransaction, std::function<void(const Result<void>&)> on_saved) = 0;
+  virtual bool save(std::shared_ptr<const LeaseTransaction>,
+                    std::function<void(const Result<void>&)> on_saved) = 0;
   // Returns what is wrong with the storage, for people; empty when all is well.
   virtual std::vector<std::string> notes() const = 0;
 

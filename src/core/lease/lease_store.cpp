@@ -8,10 +8,15 @@ void refuse(Loop& loop, const Error& why, const OnLease& on_lease) {
   loop.post([on_lease, why] { on_lease(why); });
 }
 
+const Lease* LeaseStore::Batch::find(std::string_view id) const {
+  const auto found = positions.find(id);
+  return found == positions.end() ? nullptr : &transaction->leases[found->second];
+}
+
 bool LeaseStore::Batch::has_changes() const {
-  return !transaction.events.empty() || !transaction.leases.empty() ||
-         !transaction.cordoned.empty() || !transaction.uncordoned.empty() ||
-         !transaction.removed.empty();
+  return !transaction->events.empty() || !transaction->leases.empty() ||
+         !transaction->cordoned.empty() || !transaction->uncordoned.empty() ||
+         !transaction->removed.empty();
 }
 
 void LeaseStore::load(std::function<void(Result<SavedLeases>)> on_loaded) {
@@ -22,21 +27,22 @@ void LeaseStore::load(std::function<void(Result<SavedLeases>)> on_loaded) {
                                    on_loaded = std::move(on_loaded)](Result<SavedLeases> saved) {
     if (generation_ == generation) on_loaded(std::move(saved));
   });
-  if (storage_.load(on_reply)) return;
+  std::vector<Lease> committed;
+  for (const auto& [id, lease] : committed_) {
+    if (lease.state != LeaseState::ended) committed.push_back(lease);
+  }
+  if (storage_.load(std::move(committed), on_reply)) return;
   loop_.post([on_reply] { on_reply(Error{Errc::unavailable, "the disk queue is full"}); });
 }
 
 void LeaseStore::accept_loaded(std::vector<Lease> leases) {
   const auto before = std::exchange(committed_, {});
-  latest_.clear();
   ended_ = {};
   ids_with_gpus_.clear();
   std::ranges::sort(leases, {}, &Lease::ended_wall);
-  for (Lease& lease : leases) {
+  for (const Lease& lease : leases) {
     update_indexes(lease, LeaseState::waiting);
-    const std::string id = lease.id;
-    latest_.insert_or_assign(id, lease);
-    committed_.insert_or_assign(id, std::move(lease));
+    committed_.emplace(lease.id, lease);
   }
   notify_changes(before);
 }
@@ -53,8 +59,7 @@ void LeaseStore::notify_changes(const std::map<std::string, Lease, std::less<>>&
 }
 
 void LeaseStore::stage_without_event(const Lease& lease) {
-  latest_.insert_or_assign(lease.id, lease);
-  auto& leases = next_batch_.transaction.leases;
+  auto& leases = next_batch_.transaction->leases;
   const auto [position, added] = next_batch_.positions.emplace(lease.id, leases.size());
   if (added) {
     leases.push_back(lease);
@@ -65,38 +70,38 @@ void LeaseStore::stage_without_event(const Lease& lease) {
 }
 
 void LeaseStore::stage(const Lease& lease, std::string what, std::string by) {
-  next_batch_.transaction.events.push_back(
+  next_batch_.transaction->events.push_back(
       {lease.id, loop_.wall(), std::move(what), std::move(by), {}});
   stage_without_event(lease);
 }
 
 void LeaseStore::stage_counters(Ticket last_ticket, Fence last_fence) {
-  next_batch_.transaction.last_ticket = last_ticket;
-  next_batch_.transaction.last_fence = last_fence;
+  next_batch_.transaction->last_ticket = last_ticket;
+  next_batch_.transaction->last_fence = last_fence;
 }
 
 void LeaseStore::stage_cordon(const Cordon& cordon) {
-  next_batch_.transaction.events.push_back(
+  next_batch_.transaction->events.push_back(
       {{}, cordon.since, "cordoned: " + cordon.reason, cordon.by, cordon.gpu});
   stage_cordon_without_event(cordon);
 }
 
 void LeaseStore::stage_cordon_without_event(const Cordon& cordon) {
-  std::erase(next_batch_.transaction.uncordoned, cordon.gpu);
-  next_batch_.transaction.cordoned.push_back(cordon);
+  std::erase(next_batch_.transaction->uncordoned, cordon.gpu);
+  next_batch_.transaction->cordoned.push_back(cordon);
   schedule_save();
 }
 
 void LeaseStore::stage_gpu_event(const DeviceId& gpu, std::string what, const std::string& by) {
-  next_batch_.transaction.events.push_back({{}, loop_.wall(), std::move(what), by, gpu});
+  next_batch_.transaction->events.push_back({{}, loop_.wall(), std::move(what), by, gpu});
   schedule_save();
 }
 
 void LeaseStore::stage_uncordon(const DeviceId& gpu, const std::string& by) {
-  next_batch_.transaction.events.push_back({{}, loop_.wall(), "uncordoned", by, gpu});
-  std::erase_if(next_batch_.transaction.cordoned,
+  next_batch_.transaction->events.push_back({{}, loop_.wall(), "uncordoned", by, gpu});
+  std::erase_if(next_batch_.transaction->cordoned,
                 [&](const Cordon& cordon) { return cordon.gpu == gpu; });
-  next_batch_.transaction.uncordoned.push_back(gpu);
+  next_batch_.transaction->uncordoned.push_back(gpu);
   schedule_save();
 }
 
@@ -126,8 +131,9 @@ const Lease* LeaseStore::find_committed(std::string_view id) const {
 }
 
 const Lease* LeaseStore::find_latest(std::string_view id) const {
-  const auto found = latest_.find(id);
-  return found == latest_.end() ? nullptr : &found->second;
+  const Lease* found = next_batch_.find(id);
+  if (!found && batch_in_flight_) found = batch_in_flight_->find(id);
+  return found ? found : find_committed(id);
 }
 
 // Collects all that is decided in this turn of the loop into one transaction.
@@ -147,30 +153,29 @@ void LeaseStore::save() {
       lifetime_.guard([this, batch, generation = generation_](const Result<void>& done) {
         if (generation_ == generation) on_saved(batch, done);
       });
-  const LeaseTransaction& transaction = batch->transaction;
   if (!batch->has_changes()) {
     loop_.post([on_reply] {
       on_reply(Result<void>());
     });  // the caller waits for what is committed already
     return;
   }
-  if (storage_.save(transaction, on_reply)) return;
+  if (storage_.save(batch->transaction, on_reply)) return;
   loop_.post([on_reply] { on_reply(Error{Errc::unavailable, "the disk queue is full"}); });
 }
 
 void LeaseStore::on_saved(const std::shared_ptr<Batch>& batch, const Result<void>& done) {
   if (!done) return discard_uncommitted(done.error());
   batch_in_flight_.reset();
-  std::vector<std::pair<Lease, LeaseState>> changes;
-  for (const Lease& lease : batch->transaction.leases) {
-    const auto found = committed_.find(lease.id);
-    const LeaseState before = found == committed_.end() ? LeaseState::waiting : found->second.state;
+  std::vector<std::pair<const Lease*, LeaseState>> changes;
+  for (const Lease& lease : batch->transaction->leases) {
+    const Lease* known = find_committed(lease.id);
+    const LeaseState before = known ? known->state : LeaseState::waiting;
     update_indexes(lease, before);
-    changes.emplace_back(lease, before);
+    changes.emplace_back(&lease, before);
     committed_.insert_or_assign(lease.id, lease);
   }
   const std::uint64_t generation = generation_;
-  for (const auto& [lease, before] : changes) callbacks_.on_changed(lease, before);
+  for (const auto& [lease, before] : changes) callbacks_.on_changed(*lease, before);
   for (const OnDone& on_done : batch->on_committed) on_done({});
   if (generation == generation_) save();
 }
@@ -208,9 +213,8 @@ void LeaseStore::prune_ended_jobs() {
 }
 
 void LeaseStore::prune(std::string id) {
-  latest_.erase(id);
   committed_.erase(id);
-  next_batch_.transaction.removed.push_back(std::move(id));
+  next_batch_.transaction->removed.push_back(std::move(id));
   schedule_save();
 }
 

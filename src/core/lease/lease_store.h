@@ -68,7 +68,7 @@ class LeaseStore {
   // Leases as they are on the disk.
   const std::map<std::string, Lease, std::less<>>& committed() const { return committed_; }
   const Lease* find_committed(std::string_view id) const;
-  // Returns the lease as it is decided, perhaps not committed yet.
+  // Returns the lease as it is decided, perhaps not committed yet; valid until the next turn.
   const Lease* find_latest(std::string_view id) const;
   // Returns the leases on the disk that have GPUs, held or draining.
   std::vector<const Lease*> leases_with_gpus() const;
@@ -84,9 +84,11 @@ class LeaseStore {
 
  private:
   struct Batch {
-    LeaseTransaction transaction;
-    std::map<std::string, std::size_t> positions = {};  // of each lease in the transaction
+    // Shared with the storage, which reads it on another thread once it is in flight.
+    std::shared_ptr<LeaseTransaction> transaction = std::make_shared<LeaseTransaction>();
+    std::map<std::string, std::size_t, std::less<>> positions = {};  // of leases in the transaction
     std::vector<OnDone> on_committed = {};
+    const Lease* find(std::string_view id) const;
     bool has_changes() const;
     bool empty() const { return on_committed.empty() && !has_changes(); }
   };
@@ -103,7 +105,6 @@ class LeaseStore {
   LeaseStorage& storage_;
   const std::function<std::uint32_t(std::uint32_t)> quota_owner_;
   Callbacks callbacks_;
-  std::map<std::string, Lease, std::less<>> latest_;
   std::map<std::string, Lease, std::less<>> committed_;
   std::set<std::string, std::less<>> ids_with_gpus_;  // ids in committed_
   Retention<WallTime> ended_;                         // ended leases in committed_

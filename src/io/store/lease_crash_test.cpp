@@ -62,7 +62,8 @@ struct Daemon {
   Result<SavedLeases> load() {
     prepare();
     std::optional<Result<SavedLeases>> loaded;
-    EXPECT_TRUE(oracle.load([&](Result<SavedLeases> kept) { loaded = std::move(kept); }));
+    EXPECT_TRUE(oracle.load(oracle.committed(),
+                            [&](Result<SavedLeases> kept) { loaded = std::move(kept); }));
     worker.run_all();
     return loaded ? *std::move(loaded) : Result<SavedLeases>(Error{Errc::internal, "no answer"});
   }
@@ -99,7 +100,7 @@ class LeaseCrash : public ::testing::Test {
         std::make_unique<LeaseHistory>(random_, *kept, daemon.loop.now(), daemon.loop.wall());
     bool failed = false;
     for (int i = 0; i < kEventsPerRun; ++i) {
-      ASSERT_TRUE(daemon.oracle.save(history->next(),
+      ASSERT_TRUE(daemon.oracle.save(std::make_shared<lease::LeaseTransaction>(history->next()),
                                      [&](const Result<void>& done) { failed = failed || !done; }));
       if (chance(random_, 0.6)) daemon.worker.run_all();
       if (chance(random_, 0.3)) daemon.commit_unrelated();

@@ -24,22 +24,12 @@ Error out_of_order_error() {
 }  // namespace
 
 void LeaseDb::Acknowledged::apply(const StoredLeases& stored) {
-  *this = {};
-  LeaseTransaction transaction;
-  transaction.leases = stored.saved.leases;
-  transaction.cordoned = stored.saved.cordons;
-  transaction.last_ticket = stored.saved.last_ticket;
-  transaction.last_fence = stored.saved.last_fence;
-  apply(transaction, stored.entries);
+  *this = {{}, {}, stored.saved.last_ticket, stored.saved.last_fence, stored.entries};
+  for (const lease::Cordon& cordon : stored.saved.cordons) cordons.emplace(cordon.gpu, cordon);
 }
 
 void LeaseDb::Acknowledged::apply(const LeaseTransaction& transaction, std::uint64_t number) {
   for (const Lease& lease : transaction.leases) {
-    if (lease.state == lease::LeaseState::ended) {
-      leases.erase(lease.id);
-    } else {
-      leases.insert_or_assign(lease.id, lease);
-    }
     last_ticket = std::max(last_ticket, lease.ticket);
     last_fence = std::max(last_fence, lease.fence);
   }
@@ -53,14 +43,15 @@ void LeaseDb::Acknowledged::apply(const LeaseTransaction& transaction, std::uint
 
 LeaseTransaction LeaseDb::Acknowledged::to_transaction() const {
   LeaseTransaction transaction;
-  for (const auto& [id, lease] : leases) transaction.leases.push_back(lease);
+  transaction.leases = {leases.begin(), leases.end()};
   for (const auto& [gpu, cordon] : cordons) transaction.cordoned.push_back(cordon);
   transaction.last_ticket = last_ticket;
   transaction.last_fence = last_fence;
   return transaction;
 }
 
-bool LeaseDb::load(OnLoaded on_done) {
+bool LeaseDb::load(std::vector<Lease> committed, OnLoaded on_done) {
+  acknowledged_.leases = std::move(committed);
   const auto stored = std::make_shared<Result<StoredLeases>>(StoredLeases{});
   return store_.run(
       Requester::daemon(),
@@ -100,27 +91,26 @@ void LeaseDb::replace_content(LeaseTransaction transaction, const OnLoaded& on_d
       },
       lifetime_.guard([this, on_done](const Result<void>& done) {
         if (!done) return on_done(done.error());
-        if (!load(on_done)) on_done(queue_full_error());
+        if (!load(std::move(acknowledged_.leases), on_done)) on_done(queue_full_error());
       }));
   if (!taken) on_done(queue_full_error());
 }
 
-bool LeaseDb::save(LeaseTransaction transaction, OnSaved on_done) {
-  const auto shared = std::make_shared<const LeaseTransaction>(std::move(transaction));
+bool LeaseDb::save(std::shared_ptr<const LeaseTransaction> transaction, OnSaved on_done) {
   const auto in_order = std::make_shared<bool>(false);
   const std::uint64_t number = last_number_ + 1;
   const bool taken = store_.run(
       Requester::daemon(),
-      [shared, in_order, number](Database& database) -> Result<void> {
+      [transaction, in_order, number](Database& database) -> Result<void> {
         const auto before = GPUYARD_TRY(count_entries(database));
         *in_order = before + 1 == number;
-        return *in_order ? save_leases(database, *shared, number) : Result<void>();
+        return *in_order ? save_leases(database, *transaction, number) : Result<void>();
       },
-      lifetime_.guard([this, shared, in_order, number,
+      lifetime_.guard([this, transaction, in_order, number,
                        on_done = std::move(on_done)](const Result<void>& done) {
         const Result<void> result = done && !*in_order ? Result<void>(out_of_order_error()) : done;
         if (result) {
-          acknowledged_.apply(*shared, number);
+          acknowledged_.apply(*transaction, number);
         } else {
           last_number_ = kNeedsReload;  // the disk may have the transaction or not
         }

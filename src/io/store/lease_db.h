@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/lifetime.h"
 #include "base/loop.h"
@@ -29,16 +30,16 @@ class LeaseDb final : public lease::LeaseStorage {
   LeaseDb(const LeaseDb&) = delete;
   LeaseDb& operator=(const LeaseDb&) = delete;
 
-  bool load(OnLoaded on_done) override;
+  bool load(std::vector<lease::Lease> committed, OnLoaded on_done) override;
   // After an error nothing is committed until the next load(): a later transaction may depend on
   // the missing one.
-  bool save(lease::LeaseTransaction, OnSaved on_done) override;
+  bool save(std::shared_ptr<const lease::LeaseTransaction>, OnSaved on_done) override;
   std::vector<std::string> notes() const override { return store_.notes(); }
 
  private:
-  // The state that was reported as committed, without ended leases: a corrupt file would lose it.
+  // The state that was reported as committed: a corrupt file would lose it.
   struct Acknowledged {
-    std::map<std::string, lease::Lease> leases;
+    std::vector<lease::Lease> leases;  // those given to load(), until it has succeeded
     std::map<DeviceId, lease::Cordon> cordons;
     lease::Ticket last_ticket = 0;
     lease::Fence last_fence = 0;

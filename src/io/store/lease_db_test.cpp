@@ -54,19 +54,33 @@ class LeaseDbTest : public ::testing::Test {
  protected:
   Result<SavedLeases> load() {
     std::optional<Result<SavedLeases>> loaded;
-    EXPECT_TRUE(db_->load([&](Result<SavedLeases> all) { loaded = std::move(all); }));
+    EXPECT_TRUE(db_->load(committed(), [&](Result<SavedLeases> all) { loaded = std::move(all); }));
     worker_.run_all();
     return loaded.value_or(Error{});
   }
   Result<void> save(lease::LeaseTransaction entry) {
     std::optional<Result<void>> saved;
-    EXPECT_TRUE(db_->save(std::move(entry), [&](const Result<void>& done) { saved = done; }));
+    EXPECT_TRUE(db_->save(shared(entry), [&](const Result<void>& done) { saved = done; }));
     worker_.run_all();
+    if (saved && *saved) {
+      for (const Lease& lease : entry.leases) committed_.insert_or_assign(lease.id, lease);
+    }
     return saved.value_or(Error{});
+  }
+  static std::shared_ptr<const lease::LeaseTransaction> shared(lease::LeaseTransaction entry) {
+    return std::make_shared<const lease::LeaseTransaction>(std::move(entry));
+  }
+  // The leases that were reported as committed and have not ended.
+  std::vector<Lease> committed() const {
+    std::vector<Lease> all;
+    for (const auto& [id, lease] : committed_) {
+      if (lease.state != LeaseState::ended) all.push_back(lease);
+    }
+    return all;
   }
   static lease::LeaseTransaction entry(std::vector<Lease> leases) {
     lease::LeaseTransaction entry;
-    entry.leases = std::move(leases);
+    entry.leases.assign(leases.begin(), leases.end());
     return entry;
   }
   void execute(const std::string& statements) {
@@ -85,6 +99,7 @@ class LeaseDbTest : public ::testing::Test {
     return events;
   }
   void restart() {
+    committed_.clear();
     db_.reset();
     store_.reset();
     store_ = std::make_unique<StateStore>(worker_, worker_, path(), kStateMigrations);
@@ -99,6 +114,7 @@ class LeaseDbTest : public ::testing::Test {
   std::unique_ptr<StateStore> store_ =
       std::make_unique<StateStore>(worker_, worker_, path(), kStateMigrations);
   std::unique_ptr<LeaseDb> db_ = std::make_unique<LeaseDb>(loop_, *store_);
+  std::map<std::string, Lease> committed_;  // as a daemon has them in memory
 };
 
 // Generates any values, however little sense they make, but ended leases ended just now.
@@ -501,10 +517,12 @@ TEST_F(LeaseDbTest, FailedSaveBlocksSavesUntilReload) {
   const auto fails = [](Database&) -> Result<void> { return Error{Errc::unavailable, "full"}; };
   ASSERT_TRUE(store_->run(
       Requester::daemon(), [](Database&) { return Result<void>(); }, note("first group")));
-  ASSERT_TRUE(db_->save(entry({ended("a", 1, loop_.wall())}), [&](const Result<void>& done) {
-    note("end")(done);
-    ASSERT_TRUE(db_->save(entry({held("c", 3, "GPU-0")}), note("grant, asked for then")));
-  }));
+  ASSERT_TRUE(
+      db_->save(shared(entry({ended("a", 1, loop_.wall())})), [&](const Result<void>& done) {
+        note("end")(done);
+        ASSERT_TRUE(
+            db_->save(shared(entry({held("c", 3, "GPU-0")})), note("grant, asked for then")));
+      }));
   ASSERT_TRUE(store_->run(Requester::daemon(), fails, note("failure")));
   worker_.run_all();
   EXPECT_THAT(outcomes, ElementsAre("first group kept", "end lost", "failure lost",
@@ -568,9 +586,9 @@ TEST_F(LeaseDbTest, CorruptFileAtStartTakesFenceFromClock) {
 TEST_F(LeaseDbTest, DestructionSuppressesCallbacksButCommits) {
   ASSERT_TRUE(load());
   bool was_called = false;
-  ASSERT_TRUE(
-      db_->save(entry({held("a", 1, "GPU-0")}), [&](const Result<void>&) { was_called = true; }));
-  ASSERT_TRUE(db_->load([&](const Result<SavedLeases>&) { was_called = true; }));
+  ASSERT_TRUE(db_->save(shared(entry({held("a", 1, "GPU-0")})),
+                        [&](const Result<void>&) { was_called = true; }));
+  ASSERT_TRUE(db_->load({}, [&](const Result<SavedLeases>&) { was_called = true; }));
   db_.reset();
   worker_.run_all();
   EXPECT_FALSE(was_called);

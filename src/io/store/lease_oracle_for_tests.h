@@ -59,20 +59,23 @@ class LeaseOracle final : public lease::LeaseStorage {
     for (OracleState& state : before) requested_.push_back({std::move(state), 0});
   }
 
-  bool load(std::function<void(Result<lease::SavedLeases>)> loaded) override {
-    return archive_.load([this, loaded = std::move(loaded)](Result<lease::SavedLeases> kept) {
+  bool load(std::vector<lease::Lease> committed,
+            std::function<void(Result<lease::SavedLeases>)> loaded) override {
+    const auto on_loaded = [this, loaded = std::move(loaded)](Result<lease::SavedLeases> kept) {
       if (kept) {
         sound_ = sound_ && allows(OracleState(*kept), disk_.steps().size());
         requested_.push_back({OracleState(*kept), disk_.steps().size()});
         acknowledged_.push_back({requested_.size() - 1, disk_.steps().size()});
       }
       loaded(std::move(kept));
-    });
+    };
+    return archive_.load(std::move(committed), on_loaded);
   }
-  bool save(lease::LeaseTransaction entry, std::function<void(const Result<void>&)> kept) override {
+  bool save(std::shared_ptr<const lease::LeaseTransaction> entry,
+            std::function<void(const Result<void>&)> kept) override {
     const std::size_t number = requested_.size();
     OracleState state = requested_.empty() ? OracleState() : requested_.back().state;
-    state.take(entry);
+    state.take(*entry);
     requested_.push_back({std::move(state), disk_.steps().size()});
     return archive_.save(std::move(entry),
                          [this, number, kept = std::move(kept)](const Result<void>& done) {
@@ -82,6 +85,15 @@ class LeaseOracle final : public lease::LeaseStorage {
                          });
   }
   std::vector<std::string> notes() const override { return archive_.notes(); }
+  // The leases that were reported as committed and have not ended.
+  std::vector<lease::Lease> committed() const {
+    std::vector<lease::Lease> all;
+    if (acknowledged_.empty()) return all;
+    for (const auto& [id, lease] : requested_[acknowledged_.back().number].state.leases) {
+      if (lease.state != lease::LeaseState::ended) all.push_back(lease);
+    }
+    return all;
+  }
 
   struct RequestedState {
     OracleState state;  // if this transaction is committed, and all before it

@@ -81,7 +81,7 @@ Result<void> add_events(Database& database, const std::vector<LeaseEvent>& event
              LeaseStorage::kMaxEvents);
 }
 
-Result<void> put_leases(Database& database, const std::vector<Lease>& leases) {
+Result<void> put_leases(Database& database, const std::deque<Lease>& leases) {
   static const std::string kPut =
       fmt::format("INSERT OR REPLACE INTO leases({}) VALUES(?{})", kLeaseColumns, [] {
         std::string more;
