@@ -56,7 +56,7 @@ std::string moment_text(const std::optional<std::string>& moment, WallTime now) 
 std::string energy_text(const std::optional<protocol::LeaseUsage>& use) {
   if (!use || !use->energy_mj) return kUnknown;
   constexpr double kMillijoules = 1000;
-  return (use->energy_estimated ? "~" : "") +
+  return (use->estimated ? "~" : "") +
          joules_text(static_cast<double>(*use->energy_mj) / kMillijoules);
 }
 
@@ -72,8 +72,8 @@ std::string utilization_text(const Lease& lease) {
 }
 
 std::string idle_text(const std::optional<protocol::LeaseUsage>& use) {
-  if (!use || !use->idle_s) return kUnknown;
-  return *use->idle_s > 0 ? length_text(*use->idle_s) : "0 s";
+  if (!use || !use->idle) return kUnknown;
+  return *use->idle > Duration::zero() ? length_text(to_seconds(*use->idle)) : "0 s";
 }
 
 Cell state_cell(const Lease& lease) {
@@ -168,8 +168,8 @@ Printable lease_table(const protocol::Leases& leases, WallTime now, const Screen
                      {"ID", false, LeaseColumn::ids}}};
   for (const Lease& lease : leases.leases) {
     const std::string idle = idle_text(lease.use);
-    constexpr double kNoticeable = 600;
-    const bool wasted = lease.use && lease.use->idle_s.value_or(0) >= kNoticeable;
+    constexpr Duration kNoticeable = std::chrono::minutes(10);
+    const bool wasted = lease.use && lease.use->idle.value_or(Duration::zero()) >= kNoticeable;
     table.add({{indexes_text(lease.gpus)},
                {holder_text(lease)},
                {lease.pid ? std::to_string(*lease.pid) : kUnknown},
@@ -212,7 +212,7 @@ Printable lease_page(const Lease& lease, WallTime now) {
   if (lease.ending) line("ending", std::string(enum_name(*lease.ending)));
   line("reason", lease.why);
   if (lease.place) line("position", waiting_text(lease));
-  if (lease.use) line("usage", summary_text(lease, lease.use->held_s));
+  if (lease.use) line("usage", summary_text(lease, to_seconds(lease.use->held)));
   return text;
 }
 

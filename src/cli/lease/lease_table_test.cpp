@@ -18,7 +18,7 @@ protocol::Lease lease_of_two_gpus() {
   lease.pid = 4711;
   lease.note = "train";
   lease.gpus = {{0, "GPU-0", "", "NVIDIA H100", 80, {}}, {2, "GPU-2", "", "NVIDIA H100", 40, {}}};
-  lease.use = {60, 1'500'000, false, 50, 1, 0, 0};
+  lease.use = {std::chrono::minutes(1), 1'500'000, false, {}, 50, 1, Duration::zero()};
   return lease;
 }
 

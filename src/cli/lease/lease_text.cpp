@@ -44,10 +44,11 @@ std::string clause(const std::string& sentence) {
 std::string energy_text(const protocol::LeaseUsage& use) {
   if (!use.energy_mj) return "energy unknown";
   std::string text = joules_text(static_cast<double>(*use.energy_mj) / kMillijoules);
-  if (use.energy_estimated) text += " (estimated)";
-  constexpr double kMinUnknownSeconds = 1;  // s; readings lag behind by their own duration anyway
-  if (use.energy_unknown_s >= kMinUnknownSeconds) {
-    text += fmt::format(" ({} of GPU time not measured)", length_text(use.energy_unknown_s));
+  if (use.estimated) text += " (estimated)";
+  // Readings lag behind by their own duration anyway.
+  constexpr Duration kMinUnknown = std::chrono::seconds(1);
+  if (use.unknown >= kMinUnknown) {
+    text += fmt::format(" ({} of GPU time not measured)", length_text(to_seconds(use.unknown)));
   }
   return text;
 }
@@ -165,8 +166,8 @@ std::string summary_text(const Lease& lease, double seconds) {
   std::string text = fmt::format("{} on {}", length_text(seconds), gpus_text(lease.gpus));
   if (!lease.use) return text + "; usage unknown";
   text += ", " + energy_text(*lease.use);
-  text += lease.use->peak_memory_bytes ? ", peak " + bytes_text(*lease.use->peak_memory_bytes)
-                                       : ", peak memory unknown";
+  text += lease.use->peak_bytes ? ", peak " + bytes_text(*lease.use->peak_bytes)
+                                : ", peak memory unknown";
   text += lease.use->mean_utilization_percent
               ? fmt::format(", mean utilisation {:.0f} %", *lease.use->mean_utilization_percent)
               : ", utilisation unknown";

@@ -76,7 +76,7 @@ TEST(LeaseText, NoWaitHintIsTheWaitingCommand) {
 
 TEST(LeaseText, ASummaryHasTimeEnergyMemoryAndUtilisation) {
   protocol::Lease lease = lease_of_one_gpu();
-  lease.use = {3720, 1'500'000, false, 87.2, std::int64_t{5} << 30, 0, 0};
+  lease.use = {std::chrono::minutes(62), 1'500'000, false, {}, 87.2, std::int64_t{5} << 30};
   EXPECT_EQ(summary_text(lease, 3720),
             "62 min on GPU 3 (H100), 1.5 kJ, peak 5.0 GiB, mean utilisation 87 %");
 }
@@ -87,7 +87,8 @@ TEST(LeaseText, UnmeasuredUsageIsUnknownNotZero) {
   lease.use.emplace();
   EXPECT_EQ(summary_text(lease, 60),
             "60 s on GPU 3 (H100), energy unknown, peak memory unknown, utilisation unknown");
-  lease.use = {60, 1'500'000, true, 87.2, std::int64_t{5} << 30, 0, 20};
+  lease.use = {std::chrono::minutes(1),  1'500'000, true,
+               std::chrono::seconds(20), 87.2,      std::int64_t{5} << 30};
   EXPECT_NE(summary_text(lease, 60).find("1.5 kJ (estimated) (20 s of GPU time not measured)"),
             std::string::npos);
 }

@@ -57,16 +57,16 @@ JobUsage lease_usage_of(const protocol::Lease& lease, WallTime began) {
   }
   use.gpus = lease.gpus.size();
   // A daemon that is restarted in between misses some milliseconds.
-  constexpr double kMaxUnknownSeconds = 1;
-  use.complete = lease.use && lease.use->settled && lease.use->energy_mj &&
-                 lease.use->energy_unknown_s < kMaxUnknownSeconds;
+  constexpr Duration kMaxUnknown = std::chrono::seconds(1);
+  use.complete =
+      lease.use && lease.use->settled && lease.use->energy_mj && lease.use->unknown < kMaxUnknown;
   if (!lease.use) return use;
   if (lease.use->energy_mj) {
     use.joules = static_cast<double>(*lease.use->energy_mj) / kMillijoules;
   }
-  use.seconds = lease.use->held_s * static_cast<double>(use.gpus);
+  use.seconds = to_seconds(lease.use->held) * static_cast<double>(use.gpus);
   use.busy = lease.use->mean_utilization_percent.value_or(0) * use.seconds;
-  use.peak_bytes = lease.use->peak_memory_bytes.value_or(0);
+  use.peak_bytes = lease.use->peak_bytes.value_or(0);
   return use;
 }
 

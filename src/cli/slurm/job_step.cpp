@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/paths.h"
+#include "base/saturated.h"
 #include "base/text.h"
 #include "base/try.h"
 #include "cli/lease/foreground_job.h"
@@ -264,15 +265,15 @@ void JobStep::read_usage() {
     if (verb_.in_job) lease.use.reset();
     return;
   }
-  lease.use->held_s = window->seconds;
+  lease.use->held = duration_from_seconds(window->seconds);
   lease.use->energy_mj.reset();
   if (window->joules) {
     lease.use->energy_mj = static_cast<std::int64_t>(std::round(*window->joules * kMillijoules));
   }
-  lease.use->energy_estimated = std::ranges::any_of(window->gpus, &protocol::WindowGpu::estimated);
-  lease.use->energy_unknown_s = 0;
+  lease.use->estimated = std::ranges::any_of(window->gpus, &protocol::WindowGpu::estimated);
+  lease.use->unknown = {};
   for (const protocol::WindowGpu& gpu : window->gpus) {
-    lease.use->energy_unknown_s += gpu.unknown_seconds;
+    lease.use->unknown += duration_from_seconds(gpu.unknown_seconds);
   }
 }
 

@@ -42,7 +42,7 @@ bool is_responsive(const Device& device) {
 std::string hold_time_text(const Model& model, const Device& device) {
   const protocol::Lease* const lease = lease_of(model, device);
   if (lease == nullptr || !lease->use) return "-";
-  return short_duration(saturated_cast<std::int64_t>(lease->use->held_s));
+  return short_duration(saturated_cast<std::int64_t>(to_seconds(lease->use->held)));
 }
 
 // Without the namespace of a pod, for which a column has no room.

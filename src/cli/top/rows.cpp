@@ -74,11 +74,12 @@ TextRow row_of_holder(const Lease& lease) {
   }
   std::string text = fmt::format("    {:9} GPU {}", holder_text(lease), gpus);
   if (lease.use) {
-    text += ", for " + short_duration(saturated_cast<std::int64_t>(lease.use->held_s));
+    text += ", for " + short_duration(saturated_cast<std::int64_t>(to_seconds(lease.use->held)));
     if (lease.use->energy_mj) {
       text += ", " + joules_text(static_cast<double>(*lease.use->energy_mj) / 1000);
     }
-    if (lease.use->idle_s.value_or(0) >= 60) text += ", idle " + length_text(*lease.use->idle_s);
+    const double idle = to_seconds(lease.use->idle.value_or(Duration::zero()));
+    if (idle >= 60) text += ", idle " + length_text(idle);
   }
   if (lease.overdue) text += ", overdue";
   if (!lease.why.empty()) text += ": " + lease.why;

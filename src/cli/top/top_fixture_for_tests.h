@@ -178,7 +178,7 @@ inline Model make_model(std::size_t gpus) {
       lease.user = fixture.user;
       lease.uid = lease.user == "alice" ? 1000 : 1001;
       lease.gpus.push_back({index, made.uuid, made.pci_address, made.name, {}, {}});
-      lease.use.emplace().held_s = 3.2 * 3600;
+      lease.use.emplace().held = std::chrono::minutes(192);
       model.data.leases->leases.push_back(std::move(lease));
     }
     if (*fixture.unleased_user != '\0') {

@@ -138,17 +138,12 @@ protocol::Lease view_of(const LeaseFacts& facts, const lease::Lease& lease, cons
   view.ending = lease.end_reason;
   view.why = lease.detail;
   view.overdue = lease.overdue;
-  view.use = usage_of(facts, lease);
+  view.use = facts.usage.usage_of(lease.id);
   return view;
 }
 
 protocol::LeaseAnswer answer_of(const LeaseFacts& facts, protocol::Lease lease) {
   return {{1, is_simulated(facts.telemetry)}, std::move(lease)};
-}
-
-std::optional<protocol::LeaseUsage> usage_of(const LeaseFacts& facts, const lease::Lease& lease) {
-  const auto use = facts.usage.usage_of(lease.id);
-  return use ? std::optional(protocol::lease_usage_of(*use)) : std::nullopt;
 }
 
 std::optional<protocol::WithheldGpu> withheld_gpu_of(const LeaseFacts& facts, const DeviceId& id) {

@@ -45,8 +45,6 @@ std::string display_name(const Users&, std::uint32_t uid);
 // Returns a lease without its queue position, which changes all the time: see view_with_position().
 protocol::Lease view_of(const LeaseFacts&, const lease::Lease&, const Viewer& = {});
 protocol::LeaseAnswer answer_of(const LeaseFacts&, protocol::Lease);
-// Returns the use under a lease until now; nothing before the grant.
-std::optional<protocol::LeaseUsage> usage_of(const LeaseFacts&, const lease::Lease&);
 
 // Returns null if the GPU is not known now.
 const DeviceInfo* info_of(const LeaseFacts&, const DeviceId&);

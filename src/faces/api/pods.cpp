@@ -32,7 +32,8 @@ protocol::Pod pod_of(const LeaseFacts& facts, const lease::Lease& lease) {
   if (facts.leases.has_leftover(lease.id)) pod.left = lease.detail;
   if (lease.drain_started_wall)
     pod.draining_s = to_seconds(facts.loop.wall() - *lease.drain_started_wall);
-  if (const auto use = usage_of(facts, lease)) pod.idle_s = use->idle_s;
+  const auto use = facts.usage.usage_of(lease.id);
+  if (use && use->idle) pod.idle_s = to_seconds(*use->idle);
   return pod;
 }
 

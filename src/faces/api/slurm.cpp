@@ -55,7 +55,8 @@ protocol::SlurmJob job_of(const LeaseFacts& facts, const lease::Lease& lease) {
   if (facts.leases.has_leftover(lease.id)) job.left = lease.detail;
   if (lease.drain_started_wall)
     job.draining_s = to_seconds(facts.loop.wall() - *lease.drain_started_wall);
-  if (const auto use = usage_of(facts, lease)) job.idle_s = use->idle_s;
+  const auto use = facts.usage.usage_of(lease.id);
+  if (use && use->idle) job.idle_s = to_seconds(*use->idle);
   return job;
 }
 

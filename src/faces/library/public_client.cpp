@@ -46,7 +46,7 @@ Client::Lease public_lease(const protocol::Lease& lease) {
   out.why = lease.place ? lease.place->text : lease.why;
   out.until = lease.until.value_or("");
   if (!lease.use) return out;
-  out.held_seconds = lease.use->held_s;
+  out.held_seconds = to_seconds(lease.use->held);
   constexpr double kMillijoules = 1000;
   if (lease.use->energy_mj) {
     out.joules = static_cast<double>(*lease.use->energy_mj) / kMillijoules;

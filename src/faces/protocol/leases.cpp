@@ -161,19 +161,6 @@ Result<int> signal_of(std::string_view name) {
                fmt::format("signal: expected TERM, INT, HUP or KILL; got \"{}\"", printable(name))};
 }
 
-LeaseUsage lease_usage_of(const usage::LeaseUsage& use) {
-  LeaseUsage out;
-  out.held_s = to_seconds(use.held);
-  out.energy_mj = use.energy_mj;
-  out.energy_estimated = use.estimated;
-  out.mean_utilization_percent = use.mean_utilization_percent;
-  out.peak_memory_bytes = use.peak_bytes;
-  if (use.idle) out.idle_s = to_seconds(*use.idle);
-  out.energy_unknown_s = to_seconds(use.unknown);
-  out.settled = use.settled;
-  return out;
-}
-
 Usage usage_of(const usage::UsageReport& answer, const usage::UsageQuery& query,
                const UserNames& names) {
   Usage usage;

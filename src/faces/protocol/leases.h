@@ -19,7 +19,22 @@
 #include "faces/protocol/route.h"
 #include "gpu/device/snapshot.h"
 
+namespace gpuyard::usage {
+
+BOOST_DESCRIBE_STRUCT(LeaseUsage, (),
+                      (held, energy_mj, estimated, mean_utilization_percent, peak_bytes, idle,
+                       unknown, settled))
+GPUYARD_ABOUT(LeaseUsage, json::keyed("held", "held_s", json::Unit::seconds),
+              json::keyed("estimated", "energy_estimated"),
+              json::keyed("peak_bytes", "peak_memory_bytes"),
+              json::keyed("idle", "idle_s", json::Unit::seconds),
+              json::keyed("unknown", "energy_unknown_s", json::Unit::seconds))
+
+}  // namespace gpuyard::usage
+
 namespace gpuyard::protocol {
+
+using usage::LeaseUsage;
 
 inline constexpr Duration kDefaultAnswerTimeout = std::chrono::seconds(30);
 inline constexpr Duration kMaxAnswerTimeout = std::chrono::seconds(60);
@@ -103,21 +118,6 @@ GPUYARD_ABOUT(
     QueuePosition, {"position", "Position among claims for the same GPUs; 1 is next."},
     {"expected_s",
      "Expected wait from now, if all holders keep to their announced times; null: unknown."})
-
-// The use under a lease until now, or in all. Null: not measured.
-struct LeaseUsage {
-  double held_s = 0;
-  std::optional<std::int64_t> energy_mj;
-  bool energy_estimated = false;
-  std::optional<double> mean_utilization_percent;
-  std::optional<std::int64_t> peak_memory_bytes;  // the peaks of its GPUs, added up
-  std::optional<double> idle_s;  // how long all its GPUs have been idle; 0: one is busy
-  double energy_unknown_s = 0;   // GPU time, added up, that energy_mj does not cover
-  bool settled = false;          // it is over and fully counted
-};
-BOOST_DESCRIBE_STRUCT(LeaseUsage, (),
-                      (held_s, energy_mj, energy_estimated, mean_utilization_percent,
-                       peak_memory_bytes, idle_s, energy_unknown_s, settled))
 
 struct Lease {
   std::string id;
@@ -388,8 +388,6 @@ Result<int> signal_of(std::string_view name);
 
 // The user whom answers name for the leases of pods, which are no user of the machine.
 inline constexpr const char* kPodsUser = "(pods)";
-
-LeaseUsage lease_usage_of(const usage::LeaseUsage&);
 
 // Names by uid; a user who is not in it has no known name.
 using UserNames = std::map<std::uint32_t, std::string>;

@@ -52,7 +52,7 @@ TEST(Usage, UnmeasuredEnergyIsNullNotZero) {
   EXPECT_EQ(usage.rows[0].energy_unknown_gpu_hours, 1);
   usage::LeaseUsage use;
   use.held = use.unknown = milliseconds(1500);
-  const std::string text = json::to_json(lease_usage_of(use));
+  const std::string text = json::to_json(use);
   EXPECT_NE(text.find(R"("held_s":1.5,"energy_mj":null)"), std::string::npos) << text;
   EXPECT_NE(text.find(R"("idle_s":null,"energy_unknown_s":1.5)"), std::string::npos) << text;
 }
