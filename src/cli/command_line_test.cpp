@@ -27,9 +27,9 @@ TEST(CommandLine, RunLeavesTheCommandItsOwnWords) {
   const auto run =
       verb_of<RunVerb>({"run", "-n", "2", "--min-free", "20G", "--no-wait", "--note", "x", "--",
                         "train", "-n", "4", "--json", "", "[64,64]", "[]", "--"});
-  EXPECT_EQ(run.wanted.gpus, 2);
-  EXPECT_EQ(run.wanted.min_free, "20G");
-  EXPECT_TRUE(run.wanted.no_wait);
+  EXPECT_EQ(run.wanted.request.gpus, 2);
+  EXPECT_EQ(run.wanted.request.min_free_bytes, std::int64_t{20} << 30);
+  EXPECT_EQ(run.wanted.request.wait_s, 0.0);
   EXPECT_EQ(run.command,
             (std::vector<std::string>{"train", "-n", "4", "--json", "", "[64,64]", "[]", "--"}));
   for (const Words& wrong :
@@ -43,7 +43,7 @@ TEST(CommandLine, ALeaseIsTakenRenewedReleasedAdoptedOrShown) {
   using Action = LeaseVerb::Action;
   const auto taken = verb_of<LeaseVerb>({"lease", "take", "-n", "2", "--for", "2h", "--export"});
   EXPECT_EQ(taken.action, Action::take);
-  EXPECT_EQ(taken.ttl, "2h");
+  EXPECT_EQ(taken.wanted.request.ttl_s, 7200.0);
   EXPECT_TRUE(taken.exported);
   EXPECT_EQ(verb_of<LeaseVerb>({"lease", "renew", "a1", "--for", "1h"}).id, "a1");
   const auto forced = verb_of<LeaseVerb>(
@@ -482,7 +482,8 @@ TEST(CommandLine, EmptyValueIsRefusedByItsOption) {
         << ended.err;
   }
   EXPECT_EQ(end_of({"devices", "--", ""}).code, 2);
-  EXPECT_EQ(verb_of<RunVerb>({"run", "--note=--no-wait", "--", "true"}).wanted.note, "--no-wait");
+  EXPECT_EQ(verb_of<RunVerb>({"run", "--note=--no-wait", "--", "true"}).wanted.request.note,
+            "--no-wait");
 }
 
 TEST(CommandLine, WrongWordIsNamedBeforeACommand) {
@@ -560,7 +561,7 @@ TEST(CommandLine, OptionsThatNeedOrExcludeOthersSaySo) {
 TEST(CommandLine, CommandWithoutDashesKeepsItsPlainWords) {
   const auto run = verb_of<RunVerb>({"run", "-n", "2", "./train", "a", "b"});
   EXPECT_EQ(run.command, (std::vector<std::string>{"./train", "a", "b"}));
-  EXPECT_EQ(run.wanted.gpus, 2);
+  EXPECT_EQ(run.wanted.request.gpus, 2);
 }
 
 TEST(CommandLine, HelpIsPrintedBesideAWrongWord) {
@@ -598,7 +599,8 @@ TEST(CommandLine, HomeIsPutForTildeInAPath) {
   ::setenv("HOME", "/home/u", 1);
   EXPECT_EQ(verb_of<ServeVerb>({"serve", "--state=~/yard"}).state, "/home/u/yard");
   EXPECT_EQ(verb_of<DevicesVerb>({"devices", "--socket=~/s"}).source.socket, "/home/u/s");
-  EXPECT_EQ(verb_of<RunVerb>({"run", "--note=~/x", "--", "--state=~/x"}).wanted.note, "~/x");
+  EXPECT_EQ(verb_of<RunVerb>({"run", "--note=~/x", "--", "--state=~/x"}).wanted.request.note,
+            "~/x");
   EXPECT_EQ(verb_of<RunVerb>({"run", "--", "x", "--state=~/x"}).command[1], "--state=~/x");
 }
 

@@ -5,12 +5,14 @@ namespace gpuyard::cli {
 namespace {
 
 TEST(FormerNames, OfOptionsSetTheSameFields) {
-  EXPECT_EQ(verb_of<RunVerb>({"run", "--gpus=2", "--", "x"}).wanted.gpus, 2);
+  EXPECT_EQ(verb_of<RunVerb>({"run", "--gpus=2", "--", "x"}).wanted.request.gpus, 2);
   EXPECT_EQ(verb_of<RunVerb>({"run", "--summary", "~/s", "--", "x"}).report,
             verb_of<RunVerb>({"run", "--report", "~/s", "--", "x"}).report);
-  EXPECT_EQ(verb_of<FreeVerb>({"free", "--gpus", "3"}).wanted.gpus, 3);
-  EXPECT_EQ(verb_of<LeaseVerb>({"lease", "take", "--gpus", "2", "--ttl", "2h"}).ttl, "2h");
-  EXPECT_EQ(verb_of<LeaseVerb>({"lease", "renew", "--ttl=2h"}).ttl, "2h");
+  EXPECT_EQ(verb_of<FreeVerb>({"free", "--gpus", "3"}).wanted.request.gpus, 3);
+  EXPECT_EQ(
+      verb_of<LeaseVerb>({"lease", "take", "--gpus", "2", "--ttl", "2h"}).wanted.request.ttl_s,
+      7200.0);
+  EXPECT_EQ(verb_of<LeaseVerb>({"lease", "renew", "--ttl=2h"}).wanted.request.ttl_s, 7200.0);
   EXPECT_EQ(verb_of<AlertsVerb>({"alerts", "silence", "--for", "1h", "--comment", "x"}).note, "x");
   EXPECT_EQ(verb_of<AlertsVerb>({"alerts", "history", "--gpus", "0", "--gpus", "1"}).gpus, "0,1");
   EXPECT_TRUE(verb_of<TopVerb>({"top", "--readonly"}).readonly);

@@ -569,13 +569,18 @@ Option Option::one_of(std::initializer_list<int> numbers) const {
 }
 
 Option Option::moment() const {
-  const auto read = [](std::string& text) {
-    const auto moment = parse_moment(text, wall_now());
-    if (!moment) return moment.error().text();
-    text = moment->api_text();
-    return std::string();
+  return reads([](std::string& text) -> Result<void> {
+    text = GPUYARD_TRY(parse_moment(text, wall_now())).api_text();
+    return {};
+  });
+}
+
+Option Option::reads(std::function<Result<void>(std::string&)> read) const {
+  const auto check = [read = std::move(read)](std::string& text) {
+    const auto done = read(text);
+    return done ? std::string() : done.error().text();
   };
-  add_transform(*record_, CLI::Validator(read, "", ""));
+  add_transform(*record_, CLI::Validator(check, "", ""));
   return *this;
 }
 
@@ -687,6 +692,7 @@ template Option Options::option(const char*, std::int64_t&, const char*) const;
 template Option Options::option(const char*, std::uint32_t&, const char*) const;
 template Option Options::option(const char*, std::uint64_t&, const char*) const;
 template Option Options::option(const char*, std::optional<int>&, const char*) const;
+template Option Options::option(const char*, std::optional<std::int64_t>&, const char*) const;
 template Option Options::option(const char*, std::optional<double>&, const char*) const;
 template Option Options::option(const char*, std::optional<std::uint32_t>&, const char*) const;
 

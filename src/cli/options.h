@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.h"
+
 namespace CLI {
 class App;
 class Option;
@@ -58,6 +60,8 @@ class Option {
 
   // Takes a moment as parse_moment() reads it, and stores it as the daemon reads it.
   Option moment() const;
+  // Takes a value that `read` accepts, and may change; its error follows the option's name.
+  Option reads(std::function<Result<void>(std::string&)> read) const;
 
   Option word(const char* word, int means) const;
   Option unit(const char* unit) const;  // is added to the value

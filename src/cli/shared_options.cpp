@@ -9,7 +9,9 @@
 
 #include "base/local_time.h"
 #include "base/text.h"
+#include "base/try.h"
 #include "cli/help.h"
+#include "sim/workload.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -75,6 +77,51 @@ std::optional<Moment> parse_unix_moment(std::string_view text) {
   const auto seconds = parse_number<std::int64_t>(text);
   if (!seconds || *seconds < kMinUnixSeconds || *seconds > kMaxUnixSeconds) return std::nullopt;
   return Moment{WallTime(std::chrono::seconds(*seconds))};
+}
+
+using protocol::LeaseRequest;
+
+// Adds an option whose text `read` turns into a field of the claim.
+template <class T, class Read>
+Option add_claim_field(Options verb, const char* name, ClaimOptions& wanted,
+                       std::optional<T> LeaseRequest::* field, Read read, const char* help) {
+  return verb.option(name, wanted.typed[name], help)
+      .reads([=, &wanted](const std::string& text) -> Result<void> {
+        wanted.request.*field = GPUYARD_TRY(read(text));
+        return {};
+      });
+}
+
+Option add_length(Options verb, const char* name, ClaimOptions& wanted,
+                  std::optional<double> LeaseRequest::* field, const char* help,
+                  Duration shortest = kMinLifetime, Duration longest = kMaxLifetime) {
+  const auto read = [=](const std::string& text) -> Result<double> {
+    return to_seconds(GPUYARD_TRY(parse_lifetime(text, shortest, longest)));
+  };
+  return add_claim_field(verb, name, wanted, field, read, help).metavar("DURATION");
+}
+
+Result<std::int64_t> bytes_of(const std::string& text) {
+  // Users copy what `gpuyard devices` shows, too: "20GiB", "20 GiB".
+  std::string plain = text;
+  if (plain.ends_with("iB")) plain.resize(plain.size() - 2);
+  std::erase(plain, ' ');
+  const auto bytes = sim::parse_bytes(plain);
+  if (bytes && *bytes <= static_cast<std::uint64_t>(INT64_MAX)) {
+    return static_cast<std::int64_t>(*bytes);
+  }
+  return Error{Errc::invalid,
+               fmt::format("expected a size such as 512M, 20G or 20GiB; got \"{}\"", text)};
+}
+
+Result<std::string> as_typed(const std::string& text) {
+  return text;
+}
+
+Result<std::vector<protocol::GpuName>> gpu_names_of(const std::string& text) {
+  std::vector<protocol::GpuName> names;
+  for (std::string& name : split(text, ',')) names.push_back({std::move(name)});
+  return names;
 }
 
 }  // namespace
@@ -147,34 +194,34 @@ void add_replay_position(Options verb, const char* from_name, std::string& from,
       .needs(file);
 }
 
-void add_claim_options(Options verb, LeaseFilters& wanted) {
+void add_claim_options(Options verb, ClaimOptions& wanted) {
   const Options gpus = verb.heading("GPUs");
-  gpus.option("-n,--num-gpus", wanted.gpus, "Number of GPUs, 1 to 256")
+  gpus.option("-n,--num-gpus", wanted.request.gpus, "Number of GPUs, 1 to 256")
       .metavar("N")
       .default_is("1")
       .formerly("--gpus")
       .range(1, kMaxLeaseGpus);
-  gpus.option("--min-free", wanted.min_free, "Require this much free memory on each GPU, e.g. 20G")
+  add_claim_field(gpus, "--min-free", wanted, &LeaseRequest::min_free_bytes, &bytes_of,
+                  "Require this much free memory on each GPU, e.g. 20G")
       .metavar("SIZE");
-  gpus.option("--model", wanted.model, "Require this text in the GPU name, e.g. H100")
+  add_claim_field(gpus, "--model", wanted, &LeaseRequest::model, &as_typed,
+                  "Require this text in the GPU name, e.g. H100")
       .metavar("TEXT");
 }
 
-void add_lease_filters(Options verb, LeaseFilters& wanted) {
+void add_lease_filters(Options verb, ClaimOptions& wanted) {
   add_claim_options(verb, wanted);
-  verb.heading("GPUs")
-      .option("--among", wanted.among,
-              "Choose only from these GPUs: indexes, UUIDs or PCI addresses")
+  add_claim_field(verb.heading("GPUs"), "--among", wanted, &LeaseRequest::among, &gpu_names_of,
+                  "Choose only from these GPUs: indexes, UUIDs or PCI addresses")
       .metavar("GPU,...");
   const Options queue = verb.heading("Queue");
-  const Option wait = queue.option("--wait", wanted.wait, "Stop waiting after this time, e.g. 10m")
-                          .metavar("DURATION")
+  const Option wait = add_length(queue, "--wait", wanted, &LeaseRequest::wait_s,
+                                 "Stop waiting after this time, e.g. 10m")
                           .default_is("no limit");
-  queue.flag("--no-wait", wanted.no_wait, "Fail if the GPUs are not available now").excludes(wait);
-  queue
-      .option("--max-time", wanted.max_time,
-              "Longest time you expect to hold the GPUs, e.g. 2h; short claims may start early")
-      .metavar("DURATION");
+  queue.flag("--no-wait", wanted.request.wait_s, 0.0, "Fail if the GPUs are not available now")
+      .excludes(wait);
+  add_length(queue, "--max-time", wanted, &LeaseRequest::max_time_s,
+             "Longest time you expect to hold the GPUs, e.g. 2h; short claims may start early");
 }
 
 Option add_gpus(Options verb, std::string& gpus, const char* help) {
@@ -185,8 +232,17 @@ Option add_gpus_option(Options verb, std::string& gpus, const char* help) {
   return verb.list("--gpu", gpus, help).metavar("GPU,...").formerly("--gpus");
 }
 
-Option add_note(Options verb, std::string& note) {
-  return verb.option("--note", note, "Purpose of the lease; only you and administrators see it")
+Option add_ttl(Options verb, ClaimOptions& wanted) {
+  return add_length(verb, "--for", wanted, &LeaseRequest::ttl_s,
+                    "Time until the lease expires unless renewed, e.g. 30m, 8h or 2d",
+                    gpuyard::lease::kMinTtl, gpuyard::lease::kMaxTtl)
+      .formerly("--ttl")
+      .required();
+}
+
+Option add_note(Options verb, ClaimOptions& wanted) {
+  return add_claim_field(verb, "--note", wanted, &LeaseRequest::note, &as_typed,
+                         "Purpose of the lease; only you and administrators see it")
       .metavar("TEXT");
 }
 
@@ -228,9 +284,15 @@ Result<Duration> parse_interval(std::string_view text, Duration shortest) {
                   shortest > Duration(0) ? "100ms" : "0s"));
 }
 
-Result<Duration> parse_lifetime(std::string_view text) {
-  return parse_duration_within(text, kTimeUnits, kMinLifetime, kMaxLifetime,
-                               "expected a duration such as 90s, 30m, 8h or 2d, from 1s to 365d");
+Result<Duration> parse_lifetime(std::string_view text, Duration shortest, Duration longest) {
+  const auto length = GPUYARD_TRY(
+      parse_duration_within(text, kTimeUnits, kMinLifetime, kMaxLifetime,
+                            "expected a duration such as 90s, 30m, 8h or 2d, from 1s to 365d"));
+  if (length >= shortest && length <= longest) return length;
+  return Error{
+      Errc::invalid,
+      fmt::format("expected a duration from {:.0f}s to {:.0f}d; got \"{}\"", to_seconds(shortest),
+                  to_seconds(longest) / to_seconds(std::chrono::days(1)), printable(text))};
 }
 
 std::string Moment::api_text() const {

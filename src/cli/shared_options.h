@@ -35,13 +35,14 @@ Result<recording::Replay> replay_from(const std::string& file, const std::string
                                       double speed, std::string_view option);
 
 // Adds the options for the GPUs of a lease: how many and of which kind, or all that a claim has.
-void add_claim_options(Options verb, LeaseFilters& wanted);
-void add_lease_filters(Options verb, LeaseFilters& wanted);
+void add_claim_options(Options verb, ClaimOptions& wanted);
+void add_lease_filters(Options verb, ClaimOptions& wanted);
+Option add_ttl(Options verb, ClaimOptions& wanted);
 // Adds the GPUs as arguments and as --gpu, or as --gpu alone: indexes, UUIDs or PCI addresses with
 // commas or blanks.
 Option add_gpus(Options verb, std::string& gpus, const char* help);
 Option add_gpus_option(Options verb, std::string& gpus, const char* help);
-Option add_note(Options verb, std::string& note);
+Option add_note(Options verb, ClaimOptions& wanted);
 Option add_quiet(Options verb, bool& quiet);
 // Adds --through, by which a user overrides [lease] through.
 Option add_through(Options verb, Through& through, const char* help);
@@ -63,10 +64,11 @@ inline constexpr Duration kMaxInterval = std::chrono::hours(24);
 Result<Duration> parse_interval(std::string_view text, Duration shortest = kMinInterval);
 
 // Reads how long something lasts: "90s", "30m", "8h", "2d"; a bare number is seconds. Errc::invalid
-// outside of kMinLifetime..kMaxLifetime.
+// outside of `shortest`..`longest`.
 inline constexpr Duration kMinLifetime = std::chrono::seconds(1);
 inline constexpr Duration kMaxLifetime = std::chrono::days(365);
-Result<Duration> parse_lifetime(std::string_view text);
+Result<Duration> parse_lifetime(std::string_view text, Duration shortest = kMinLifetime,
+                                Duration longest = kMaxLifetime);
 
 // A moment: the text of a length of time before now, or a time of the calendar.
 struct Moment {

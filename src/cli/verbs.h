@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -11,6 +12,7 @@
 #include "cli/completion.h"
 #include "cli/kube/settings.h"
 #include "cli/screen/screen.h"
+#include "faces/protocol/leases.h"
 #include "faces/protocol/tokens.h"
 #include "faces/recording/replay_backend.h"
 
@@ -234,16 +236,17 @@ struct OperationsVerb {
   ColorMode color = ColorMode::automatic;
 };
 
-// The GPUs that a user wants, and how long the claim may wait for them.
-struct LeaseFilters {
-  std::int64_t gpus = 1;
-  std::string min_free;  // "20G"
-  std::string model;
-  std::string among;
-  std::string max_time;
-  std::string wait;  // empty: without limit
-  bool no_wait = false;
-  std::string note;
+// The claim that a verb makes, and its options as the user typed them, for a command that makes the
+// same claim.
+struct ClaimOptions {
+  protocol::LeaseRequest request;
+  std::map<std::string, std::string> typed;  // "--min-free": "20G"; empty: not given
+
+  ClaimOptions() { request.gpus = 1; }
+  std::string typed_value(const std::string& option) const {
+    const auto found = typed.find(option);
+    return found == typed.end() ? "" : found->second;
+  }
 };
 
 // Who allocates the GPUs. `configured`: the value of [lease] through.
@@ -251,7 +254,7 @@ enum class Through : std::uint8_t { configured, daemon, slurm };
 
 struct RunVerb {
   std::string socket;
-  LeaseFilters wanted;
+  ClaimOptions wanted;
   Through through = Through::configured;
   std::string power_limit;  // watts; empty: as it is
   std::string report;       // a file for JSON; empty: none
@@ -267,8 +270,7 @@ struct LeaseVerb {
   Action action = Action::show;
   std::string socket;
   std::string id;       // empty: GPUYARD_LEASE
-  LeaseFilters wanted;  // take; the note also of adopt
-  std::string ttl;      // take, renew
+  ClaimOptions wanted;  // take; the note also of adopt, the duration of renew
   bool exported = false;
   bool quiet = false;
   bool force = false;  // release
@@ -295,7 +297,7 @@ struct QueueVerb {
 
 struct FreeVerb {
   std::string socket;
-  LeaseFilters wanted;  // of which the GPUs, their memory and their model
+  ClaimOptions wanted;  // of which the GPUs, their memory and their model
   Through through = Through::configured;
   bool json = false;
 };
@@ -384,7 +386,7 @@ struct FleetVerb : MachineOptions {
   Action action = Action::nodes;
   bool json = false;
   ColorMode color = ColorMode::automatic;
-  LeaseFilters wanted;                    // free
+  ClaimOptions wanted;                    // free
   Through through = Through::configured;  // free
   std::string since = "7d";
   std::string by = "user";

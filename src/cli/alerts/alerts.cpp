@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "cli/alerts/alerts_table.h"
 #include "cli/control/control_daemon.h"
-#include "cli/lease/lease_text.h"
 #include "cli/read/source_access.h"
 #include "cli/screen/output.h"
 #include "cli/screen/screen.h"
@@ -88,10 +87,10 @@ int silence_each(const AlertsVerb& verb, const http::Endpoint& daemon,
 
 int silence(const AlertsVerb& verb, const http::Endpoint& daemon) {
   const auto length =
-      seconds_of(verb.length, "--for", kMinLifetime, gpuyard::andon::SilenceTable::kMaxDuration);
-  if (!length) return print_error(length.error());
+      parse_lifetime(verb.length, kMinLifetime, gpuyard::andon::SilenceTable::kMaxDuration);
+  if (!length) return print_error(Error(length.error()).in("--for"));
   protocol::SilenceRequest request;
-  request.for_s = *length;
+  request.for_s = to_seconds(*length);
   request.rule = non_empty(verb.rule);
   request.comment = non_empty(verb.note);
   const auto gpus = split(verb.gpus, ',');

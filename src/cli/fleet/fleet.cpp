@@ -67,10 +67,11 @@ FanOutResult<ReplyWithBrief<Answer>> fan_out_with_brief(
 }
 
 // The command that takes the best offer.
-std::string offer_advice(const fleet::FleetOffer& best, const LeaseFilters& wanted) {
-  std::string claim = std::to_string(wanted.gpus);
-  if (!wanted.model.empty()) claim += fmt::format(" --model '{}'", wanted.model);
-  if (!wanted.min_free.empty()) claim += fmt::format(" --min-free '{}'", wanted.min_free);
+std::string offer_advice(const fleet::FleetOffer& best, const ClaimOptions& wanted) {
+  std::string claim = std::to_string(*wanted.request.gpus);
+  if (wanted.request.model) claim += fmt::format(" --model '{}'", *wanted.request.model);
+  const std::string min_free = wanted.typed_value("--min-free");
+  if (!min_free.empty()) claim += fmt::format(" --min-free '{}'", min_free);
   if (const auto host = client::parse_ssh_url(best.url)) {
     return fmt::format("`ssh {} {} run -n {} -- COMMAND`", host->ssh_arguments(),
                        host->program.empty() ? "gpuyard" : host->program, claim);
@@ -80,19 +81,18 @@ std::string offer_advice(const fleet::FleetOffer& best, const LeaseFilters& want
 }
 
 int show_offers(const FleetVerb& verb, const FleetTarget& target, const Screen& screen) {
-  const auto query = free_query_of(verb.wanted);
-  if (!query) return print_error(query.error());
-  const auto got = fan_out_with_brief(target, protocol::kFree, *query);
+  const auto got = fan_out_with_brief(target, protocol::kFree, free_query_of(verb.wanted));
   const auto view = fleet::offers_of(got.replies);
   const int code = show(verb, view, offers_text(view, screen), got.end_signal);
   if (code == 0 && !view.offers.empty() && screen.terminal && !verb.json) {
     print_note(offer_advice(view.offers.front(), verb.wanted) + " leases the first offer");
   }
   if (code != 0 || !view.offers.empty()) return code;
-  return print_error({Errc::conflict,
-                      fmt::format("no machine can lease {} matching GPU{} now", verb.wanted.gpus,
-                                  verb.wanted.gpus == 1 ? "" : "s"),
-                      "", "gpuyard fleet gpus\ngpuyard fleet queue"});
+  return print_error(
+      {Errc::conflict,
+       fmt::format("no machine can lease {} matching GPU{} now", *verb.wanted.request.gpus,
+                   verb.wanted.request.gpus == 1 ? "" : "s"),
+       "", "gpuyard fleet gpus\ngpuyard fleet queue"});
 }
 
 // Whether Slurm is to list the free GPUs. Machines that the user names answer for themselves.

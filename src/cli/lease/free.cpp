@@ -46,11 +46,9 @@ int run(const FreeVerb& verb) {
   if (*of_slurm) {
     return slurm::show_cluster_free(verb.wanted, verb.through, verb.json, ColorMode::automatic);
   }
-  const auto query = free_query_of(verb.wanted);
-  if (!query) return print_error(query.error());
   const auto daemon = lease_daemon(verb.socket, "finding free GPUs needs");
   if (!daemon) return print_source_error(daemon.error());
-  const auto reply = client::call_with_retry(*daemon, protocol::kFree, *query);
+  const auto reply = client::call_with_retry(*daemon, protocol::kFree, free_query_of(verb.wanted));
   if (!reply) return print_source_error(reply.error());
   std::vector<std::uint32_t> free;
   for (const protocol::FreeGpu& gpu : reply->gpus) free.push_back(gpu.index);
@@ -67,13 +65,14 @@ int run(const FreeVerb& verb) {
     return print_error(
         {.code = Errc::conflict,
          .message = "Slurm allocates the GPUs of this machine, and gpuyard only observes them",
-         .hint = fmt::format("gpuyard run -n {} --through slurm -- COMMAND", verb.wanted.gpus)});
+         .hint = fmt::format("gpuyard run -n {} --through slurm -- COMMAND",
+                             *verb.wanted.request.gpus)});
   }
-  Error error{
-      Errc::conflict,
-      fmt::format("{} cannot be leased now: {} of {} are free{}", number_of_gpus(verb.wanted.gpus),
-                  free.size(), number_of_gpus(reply->capacity), waiting_claims(reply->waiting)),
-      reply->why};
+  Error error{Errc::conflict,
+              fmt::format("{} cannot be leased now: {} of {} are free{}",
+                          number_of_gpus(*verb.wanted.request.gpus), free.size(),
+                          number_of_gpus(reply->capacity), waiting_claims(reply->waiting)),
+              reply->why};
   constexpr std::string_view kNoneMatches = "no GPU of this machine matches";
   if (reply->why.starts_with(kNoneMatches)) {
     error.cause = fmt::format("{}{}", kNoneMatches, filter_words(verb.wanted));

@@ -100,17 +100,11 @@ int deliver_lease(const LeaseVerb& verb, const http::Endpoint& daemon,
 }
 
 int take(const LeaseVerb& verb, const http::Endpoint& daemon) {
-  auto request = lease_request_of(verb.wanted);
-  if (!request) return print_error(request.error());
-  const auto ttl = seconds_of(verb.ttl, "--for", gpuyard::lease::kMinTtl, gpuyard::lease::kMaxTtl);
-  if (!ttl) return print_error(ttl.error());
-  request->binding = "detached";
-  request->ttl_s = *ttl;
   const JobSignals signals;  // before any thread
   const auto claimed =
-      ClaimWaiter(daemon, *std::move(request),
+      ClaimWaiter(daemon, new_claim(verb.wanted, "detached"),
                   fmt::format("gpuyard lease take -n {} --for {}", waiting_words(verb.wanted),
-                              quote_shell_word(verb.ttl)),
+                              quote_shell_word(verb.wanted.typed_value("--for"))),
                   signals, verb.quiet)
           .wait();
   if (const int* code = std::get_if<int>(&claimed)) return *code;
@@ -124,10 +118,8 @@ int take(const LeaseVerb& verb, const http::Endpoint& daemon) {
 }
 
 int renew(const LeaseVerb& verb, const http::Endpoint& daemon, const NamedLease& named) {
-  const auto ttl = seconds_of(verb.ttl, "--for", gpuyard::lease::kMinTtl, gpuyard::lease::kMaxTtl);
-  if (!ttl) return print_error(ttl.error());
-  return print_lease(
-      client::call_with_retry(daemon, protocol::kRenew, {named.id}, {*ttl, named.fence}), verb);
+  const protocol::RenewRequest request{*verb.wanted.request.ttl_s, named.fence};
+  return print_lease(client::call_with_retry(daemon, protocol::kRenew, {named.id}, request), verb);
 }
 
 int print_released(const Result<protocol::ReleaseAnswer>& answer, const LeaseVerb& verb) {
@@ -163,7 +155,7 @@ int release(const LeaseVerb& verb, const http::Endpoint& daemon, const NamedLeas
 int adopt(const LeaseVerb& verb, const http::Endpoint& daemon) {
   protocol::AdoptRequest request;
   request.pid = verb.pid;
-  if (!verb.wanted.note.empty()) request.note = verb.wanted.note;
+  request.note = verb.wanted.request.note;
   return print_lease(client::call_with_retry(daemon, protocol::kAdopt, {}, request), verb);
 }
 
@@ -184,13 +176,6 @@ Options add_action_on_one(Options lease, LeaseVerb& verb, LeaseAction what, cons
   return sub;
 }
 
-void add_ttl(Options sub, LeaseVerb& verb) {
-  sub.option("--for", verb.ttl, "Time until the lease expires unless renewed, e.g. 30m, 8h or 2d")
-      .metavar("DURATION")
-      .formerly("--ttl")
-      .required();
-}
-
 void add_take(Options lease, LeaseVerb& verb) {
   const Options take =
       add_action(lease, verb, LeaseAction::take, "take", "Lease GPUs for a fixed time");
@@ -202,8 +187,8 @@ void add_take(Options lease, LeaseVerb& verb) {
       .example("gpuyard lease renew --for 4h")
       .example("gpuyard lease release");
   const Options own = take.heading("Lease");
-  add_ttl(own, verb);
-  add_note(own, verb.wanted.note);
+  add_ttl(own, verb.wanted);
+  add_note(own, verb.wanted);
   add_lease_filters(take, verb.wanted);
   const Options output = take.heading("Output");
   output.flag("--export", verb.exported, "Print export statements for a shell's eval")
@@ -214,7 +199,7 @@ void add_take(Options lease, LeaseVerb& verb) {
 void add_renew(Options lease, LeaseVerb& verb) {
   const Options renew =
       add_action_on_one(lease, verb, LeaseAction::renew, "renew", "Extend a lease");
-  add_ttl(renew, verb);
+  add_ttl(renew, verb.wanted);
   renew.example("gpuyard lease renew --for 4h", "Extend the lease of this shell")
       .example("gpuyard lease renew 3f2a --for 30m");
 }
@@ -261,7 +246,7 @@ Options add_lease(Options program, LeaseVerb& verb) {
       .metavar("PID")
       .positive()
       .required();
-  add_note(adopt, verb.wanted.note);
+  add_note(adopt, verb.wanted);
   adopt.example("gpuyard lease adopt --pid 4711");
   add_action_on_one(lease, verb, LeaseAction::show, "show", "Show one lease")
       .example("gpuyard lease show 3f2a");

@@ -16,7 +16,6 @@
 #include "cli/read/source_access.h"
 #include "cli/screen/reading_text.h"
 #include "cli/shared_options.h"
-#include "sim/workload.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -53,22 +52,9 @@ std::string energy_text(const protocol::LeaseUsage& use) {
   return text;
 }
 
-std::string option_words(const char* option, const std::string& value) {
+std::string option_words(const char* option, const ClaimOptions& wanted) {
+  const std::string value = wanted.typed_value(option);
   return value.empty() ? "" : fmt::format(" {} {}", option, quote_shell_word(value));
-}
-
-Result<std::int64_t> bytes_of(const std::string& text) {
-  // Users copy what `gpuyard devices` shows, too: "20GiB", "20 GiB".
-  std::string plain = text;
-  if (plain.ends_with("iB")) plain.resize(plain.size() - 2);
-  std::erase(plain, ' ');
-  const auto bytes = sim::parse_bytes(plain);
-  if (bytes && *bytes <= static_cast<std::uint64_t>(INT64_MAX)) {
-    return static_cast<std::int64_t>(*bytes);
-  }
-  return Error{
-      Errc::invalid,
-      fmt::format("--min-free: expected a size such as 512M, 20G or 20GiB; got \"{}\"", text)};
 }
 
 }  // namespace
@@ -122,14 +108,14 @@ std::string number_of_gpus(std::int64_t count) {
   return fmt::format("{} GPU{}", count, count == 1 ? "" : "s");
 }
 
-std::string filter_words(const LeaseFilters& wanted) {
-  return option_words("--min-free", wanted.min_free) + option_words("--model", wanted.model) +
-         option_words("--among", wanted.among);
+std::string filter_words(const ClaimOptions& wanted) {
+  return option_words("--min-free", wanted) + option_words("--model", wanted) +
+         option_words("--among", wanted);
 }
 
-std::string waiting_words(const LeaseFilters& wanted) {
-  return fmt::format("{}{}{} --wait 1h", wanted.gpus, filter_words(wanted),
-                     option_words("--max-time", wanted.max_time));
+std::string waiting_words(const ClaimOptions& wanted) {
+  return fmt::format("{}{}{} --wait 1h", *wanted.request.gpus, filter_words(wanted),
+                     option_words("--max-time", wanted));
 }
 
 Error claim_error(const Lease& lease, const std::optional<protocol::QueuePosition>& position,
@@ -186,46 +172,15 @@ std::string note_of(std::string_view text) {
   return note;
 }
 
-Result<double> seconds_of(const std::string& text, std::string_view flag, Duration shortest,
-                          Duration longest) {
-  const auto length = parse_lifetime(text);
-  if (!length) return Error(length.error()).in(flag);
-  if (*length < shortest || *length > longest) {
-    return Error{Errc::invalid, fmt::format("{}: expected a duration from {:.0f}s to {:.0f}d; got "
-                                            "\"{}\"",
-                                            flag, to_seconds(shortest),
-                                            to_seconds(longest) / to_seconds(std::chrono::days(1)),
-                                            printable(text))};
-  }
-  return std::chrono::duration<double>(*length).count();
-}
-
-Result<protocol::LeaseRequest> lease_request_of(const LeaseFilters& wanted) {
-  protocol::LeaseRequest request;
+protocol::LeaseRequest new_claim(const ClaimOptions& wanted, const char* binding) {
+  protocol::LeaseRequest request = wanted.request;
   request.id = new_id();
-  request.gpus = wanted.gpus;
-  request.model = non_empty(wanted.model);
-  request.note = non_empty(wanted.note);
-  if (!wanted.min_free.empty()) {
-    request.min_free_bytes = GPUYARD_TRY(bytes_of(wanted.min_free));
-  }
-  if (!wanted.among.empty()) {
-    request.among.emplace();
-    for (std::string& name : split(wanted.among, ',')) request.among->push_back({std::move(name)});
-  }
-  if (!wanted.max_time.empty()) {
-    request.max_time_s = GPUYARD_TRY(seconds_of(wanted.max_time, "--max-time"));
-  }
-  if (wanted.no_wait) request.wait_s = 0;
-  if (!wanted.wait.empty()) {
-    request.wait_s = GPUYARD_TRY(seconds_of(wanted.wait, "--wait"));
-  }
+  request.binding = binding;
   return request;
 }
 
-Result<protocol::FreeQuery> free_query_of(const LeaseFilters& wanted) {
-  const auto request = GPUYARD_TRY(lease_request_of(wanted));
-  return protocol::FreeQuery{request.gpus, request.min_free_bytes, request.model};
+protocol::FreeQuery free_query_of(const ClaimOptions& wanted) {
+  return {wanted.request.gpus, wanted.request.min_free_bytes, wanted.request.model};
 }
 
 Result<NamedLease> named_lease(const std::string& id) {

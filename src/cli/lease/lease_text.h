@@ -34,11 +34,11 @@ std::string length_text(double seconds);
 std::string waiting_text(const protocol::Lease&);
 
 // Returns " --min-free 40G --model H100", which selects the same GPUs.
-std::string filter_words(const LeaseFilters&);
+std::string filter_words(const ClaimOptions&);
 
 // Returns "2 --model H100 --wait 1h", which follows -n in a command that makes the same claim and
 // waits in the queue.
-std::string waiting_words(const LeaseFilters&);
+std::string waiting_words(const ClaimOptions&);
 
 // The summary of `gpuyard leases`, and of `gpuyard lease list`.
 inline constexpr const char* kLeasesSummary = "List leases and their holders";
@@ -59,17 +59,13 @@ std::string ending_text(const protocol::Lease&);
 // the command ran. A value that nobody could measure is "not known".
 std::string summary_text(const protocol::Lease&, double seconds);
 
-// Makes a claim without a binding. Errc::invalid names the wrong flag and what would be right.
-Result<protocol::LeaseRequest> lease_request_of(const LeaseFilters&);
+// Makes a claim with an id of its own.
+protocol::LeaseRequest new_claim(const ClaimOptions&, const char* binding);
 // Makes the query for the GPUs that would be free for such a claim.
-Result<protocol::FreeQuery> free_query_of(const LeaseFilters&);
+protocol::FreeQuery free_query_of(const ClaimOptions&);
 
 // Cuts a text to a note's length, in whole characters; a byte that is not UTF-8 becomes U+FFFD.
 std::string note_of(std::string_view text);
-
-// Returns "30m" as seconds. Errors name the flag.
-Result<double> seconds_of(const std::string& text, std::string_view flag,
-                          Duration shortest = kMinLifetime, Duration longest = kMaxLifetime);
 
 // Returns what --by means: the API has "_" where people write "-".
 std::optional<gpuyard::usage::UsageGrouping> usage_grouping_of(std::string by);

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/command_line_for_tests.h"
 #include "cli/lease/leased_run.h"
 #include "faces/client/daemon_address.h"
 
@@ -64,12 +65,11 @@ TEST(LeaseText, NoWaitHintIsTheWaitingCommand) {
   lease.wanted_gpus = 2;
   lease.ending = EndReason::none_free;
   lease.why = "alice holds GPU 0";
-  LeaseFilters wanted;
-  wanted.gpus = 2;
-  wanted.model = "H100 80GB";
-  wanted.no_wait = true;
+  const auto verb =
+      verb_of<RunVerb>({"run", "-n", "2", "--model", "H100 80GB", "--no-wait", "--", "./train.sh"});
   EXPECT_EQ(
-      claim_error(lease, {}, "gpuyard run -n " + waiting_words(wanted) + " -- ./train.sh").text(),
+      claim_error(lease, {}, "gpuyard run -n " + waiting_words(verb.wanted) + " -- ./train.sh")
+          .text(),
       "2 GPUs cannot be leased now: alice holds GPU 0; try `gpuyard run -n 2 --model 'H100 80GB' "
       "--wait 1h -- ./train.sh`");
 }
@@ -106,48 +106,53 @@ TEST(LeaseText, EscapeSequencesAreRemoved) {
 
 namespace {
 
+protocol::LeaseRequest claim_of(Words words) {
+  words.insert(words.begin(), "run");
+  words.insert(words.end(), {"--", "x"});
+  return new_claim(verb_of<RunVerb>(words).wanted, "run");
+}
+
 TEST(LeaseRequest, NoFiltersLeaveOptionalFieldsUnset) {
-  const auto request = lease_request_of(LeaseFilters{});
-  ASSERT_TRUE(request.ok());
-  EXPECT_FALSE(request->id->empty());
-  EXPECT_EQ(request->gpus, 1);
-  EXPECT_FALSE(request->min_free_bytes || request->model || request->among || request->max_time_s ||
-               request->wait_s || request->note);
+  const protocol::LeaseRequest request = claim_of({});
+  EXPECT_FALSE(request.id->empty());
+  EXPECT_EQ(request.gpus, 1);
+  EXPECT_FALSE(request.min_free_bytes || request.model || request.among || request.max_time_s ||
+               request.wait_s || request.note);
 }
 
 TEST(LeaseRequest, EveryClaimHasAnIdOfItsOwn) {
-  EXPECT_NE(lease_request_of(LeaseFilters{})->id, lease_request_of(LeaseFilters{})->id);
+  EXPECT_NE(claim_of({}).id, claim_of({}).id);
+}
+
+TEST(LeaseRequest, NamesAndLengthsAreReadFromTheOptions) {
+  const protocol::LeaseRequest request =
+      claim_of({"--model", "H100", "--among", "0, GPU-1", "--max-time", "1.5h", "--note", "n"});
+  EXPECT_EQ(request.model, "H100");
+  ASSERT_EQ(request.among->size(), 2U);
+  EXPECT_EQ((*request.among)[1].text, "GPU-1");
+  EXPECT_EQ(request.max_time_s, 5400.0);
+  EXPECT_EQ(request.note, "n");
 }
 
 TEST(LeaseRequest, MemoryIsAsPeopleWriteIt) {
-  const auto bytes = [](const char* text) {
-    LeaseFilters wanted;
-    wanted.min_free = text;
-    const auto request = lease_request_of(wanted);
-    return request ? request->min_free_bytes.value_or(0) : -1;
-  };
+  const auto bytes = [](const char* text) { return claim_of({"--min-free", text}).min_free_bytes; };
   EXPECT_EQ(bytes("20G"), std::int64_t{20} << 30);
   EXPECT_EQ(bytes("20GiB"), std::int64_t{20} << 30);
   EXPECT_EQ(bytes("512 MiB"), std::int64_t{512} << 20);
-  for (const char* wrong : {"20GB", "-1", "much", "1.5G", "20T"}) EXPECT_EQ(bytes(wrong), -1);
+  for (const char* wrong : {"20GB", "-1", "much", "1.5G", "20T"}) {
+    EXPECT_EQ(end_of({"run", "--min-free", wrong, "--", "x"}).code, 2) << wrong;
+  }
 }
 
 TEST(LeaseRequest, NoWaitMeansZeroSeconds) {
-  LeaseFilters wanted;
-  wanted.no_wait = true;
-  EXPECT_EQ(lease_request_of(wanted)->wait_s, 0.0);
-  wanted = {};
-  wanted.wait = "90s";
-  EXPECT_EQ(lease_request_of(wanted)->wait_s, 90.0);
+  EXPECT_EQ(claim_of({"--no-wait"}).wait_s, 0.0);
+  EXPECT_EQ(claim_of({"--wait", "90s"}).wait_s, 90.0);
 }
 
 TEST(LeaseRequest, AnErrorNamesItsFlag) {
-  LeaseFilters wanted;
-  wanted.max_time = "soon";
-  const auto request = lease_request_of(wanted);
-  ASSERT_FALSE(request.ok());
-  EXPECT_EQ(request.error().code, Errc::invalid);
-  EXPECT_TRUE(request.error().message.starts_with("--max-time"));
+  const ParseOutcome refused = end_of({"run", "--max-time", "soon", "--", "x"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_TRUE(refused.err.starts_with("gpuyard: --max-time: expected a duration")) << refused.err;
 }
 
 TEST(LeaseRequest, ANoteIsCutBetweenCharacters) {

@@ -1,6 +1,7 @@
 // gpuyard run: runs a command on GPUs that nobody else gets meanwhile.
 #include <fmt/format.h>
 
+#include "base/try.h"
 #include "cli/control/control_request.h"
 #include "cli/lease/claim_waiter.h"
 #include "cli/lease/lease_text.h"
@@ -19,16 +20,10 @@ std::string note_of_command(const std::string& command) {
   return note_of(std::string_view(command).substr(command.rfind('/') + 1));
 }
 
-Result<protocol::LeaseRequest> run_request_of(const RunVerb& verb) {
-  if (!verb.power_limit.empty()) {
-    const auto watts = parse_watts(verb.power_limit);
-    if (!watts) return Error(watts.error()).in("--power-limit");
-  }
-  auto request = lease_request_of(verb.wanted);
-  if (!request) return request;
-  request->binding = "run";
-  request->stream = true;
-  if (!request->note) request->note = note_of_command(verb.command[0]);
+protocol::LeaseRequest run_request_of(const RunVerb& verb) {
+  protocol::LeaseRequest request = new_claim(verb.wanted, "run");
+  request.stream = true;
+  if (!request.note) request.note = note_of_command(verb.command[0]);
   return request;
 }
 
@@ -56,8 +51,12 @@ Options add_run(Options program, RunVerb& verb) {
   const Options own = run.heading("Run");
   own.option("--power-limit", verb.power_limit,
              "Power limit for each GPU, for the duration of the lease")
-      .metavar("WATTS");
-  add_note(own, verb.wanted.note).default_is("the program's name");
+      .metavar("WATTS")
+      .reads([](const std::string& text) -> Result<void> {
+        GPUYARD_TRY(parse_watts(text));
+        return {};
+      });
+  add_note(own, verb.wanted).default_is("the program's name");
   own.option("--report", verb.report, "Write a JSON summary of the run to FILE")
       .metavar("FILE")
       .formerly("--summary");
@@ -74,8 +73,6 @@ Options add_run(Options program, RunVerb& verb) {
 int run(const RunVerb& verb) {
   if (!verb.job_directory.empty()) return slurm::run_job_step(verb);
   if (slurm::is_through_slurm(verb.through)) return slurm::run_through_slurm(verb);
-  auto request = run_request_of(verb);
-  if (!request) return print_error(request.error());
   const auto report = open_run_report(verb.report);
   if (!report) return print_error(report.error());
   const auto daemon = lease_daemon(verb.socket);
@@ -84,7 +81,7 @@ int run(const RunVerb& verb) {
   std::string command;
   for (const std::string& word : verb.command) command += quote_shell_word(word) + " ";
   ClaimWaiter waiter(
-      *daemon, *std::move(request),
+      *daemon, run_request_of(verb),
       fmt::format("gpuyard run -n {} -- {}", waiting_words(verb.wanted), trim(command)), signals,
       verb.quiet);
   auto claimed = waiter.wait();

@@ -140,21 +140,21 @@ std::vector<std::string> nodes_query() {
   return {"sinfo", "-h", "-N", "-O", fixed_format(kNodeColumns)};
 }
 
-Result<ClusterFree> parse_free(std::string_view sinfo, const LeaseFilters& wanted) {
+Result<ClusterFree> parse_free(std::string_view sinfo, const ClaimOptions& wanted) {
   ClusterFree answer;
   answer.nodes = GPUYARD_TRY(parse_nodes(sinfo, answer.notes));
-  if (!wanted.model.empty()) GPUYARD_TRY(keep_model(answer.nodes, wanted.model));
+  if (wanted.request.model) GPUYARD_TRY(keep_model(answer.nodes, *wanted.request.model));
   std::erase_if(answer.nodes, [](const ClusterNode& node) { return node.gpus.empty(); });
   std::int64_t most = 0;
   std::string host;
   for (const ClusterNode& node : answer.nodes) {
     for (const ClusterNodeGpus& gpus : node.gpus) answer.capacity += gpus.total;
-    const std::int64_t here = most_free(node, !wanted.model.empty());
+    const std::int64_t here = most_free(node, wanted.request.model.has_value());
     if (here <= most) continue;
     most = here;
     host = node.host;
   }
-  answer.enough = most >= wanted.gpus;
+  answer.enough = most >= *wanted.request.gpus;
   if (answer.enough) return answer;
   answer.why = most == 0 ? "no available node has a GPU without a job"
                          : fmt::format("the node with the most, {}, has {} without a job", host,

@@ -59,7 +59,7 @@ std::vector<std::string> nodes_query();
 
 // Returns the GPUs that match from what nodes_query() prints. Errors: Errc::unavailable, no line is
 // a node; Errc::not_found, no type of the cluster matches --model.
-Result<ClusterFree> parse_free(std::string_view sinfo, const LeaseFilters& wanted);
+Result<ClusterFree> parse_free(std::string_view sinfo, const ClaimOptions& wanted);
 
 }  // namespace slurm
 }  // namespace gpuyard::cli

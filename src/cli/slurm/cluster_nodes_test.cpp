@@ -21,14 +21,14 @@ std::string sinfo_line(const std::string& host, const std::string& state, const 
                                            {"Reason", reason}});
 }
 
-LeaseFilters gpus_of_model(int gpus, const std::string& model = "") {
-  LeaseFilters wanted;
-  wanted.gpus = gpus;
-  wanted.model = model;
+ClaimOptions gpus_of_model(int gpus, const std::string& model = "") {
+  ClaimOptions wanted;
+  wanted.request.gpus = gpus;
+  if (!model.empty()) wanted.request.model = model;
   return wanted;
 }
 
-ClusterFree free_with(const std::string& sinfo, const LeaseFilters& wanted) {
+ClusterFree free_with(const std::string& sinfo, const ClaimOptions& wanted) {
   auto answer = parse_free(sinfo, wanted);
   EXPECT_TRUE(answer);
   return answer ? *answer : ClusterFree();

@@ -17,7 +17,7 @@ namespace gpuyard::cli::slurm {
 namespace {
 
 // The `gpuyard run` that claims these GPUs.
-RunVerb run_of(const LeaseFilters& wanted, Through through) {
+RunVerb run_of(const ClaimOptions& wanted, Through through) {
   RunVerb verb;
   verb.wanted = wanted;
   verb.through = through;
@@ -64,7 +64,7 @@ int show_cluster_leases(bool json, ColorMode color) {
   return 0;
 }
 
-int show_cluster_free(const LeaseFilters& wanted, Through through, bool json, ColorMode color) {
+int show_cluster_free(const ClaimOptions& wanted, Through through, bool json, ColorMode color) {
   const RunVerb claim = run_of(wanted, through);
   if (const auto possible = check_for_slurm(claim); !possible) return print_error(possible.error());
   extend_path();
@@ -75,8 +75,8 @@ int show_cluster_free(const LeaseFilters& wanted, Through through, bool json, Co
   print(json ? json_line(*answer) : cluster_free_text(*answer, Screen::of_stdout(color)));
   if (answer->enough) return 0;
   return print_error({Errc::conflict,
-                      fmt::format("no node has {} free", number_of_gpus(wanted.gpus)), answer->why,
-                      run_line(claim) + "  # waits for them"});
+                      fmt::format("no node has {} free", number_of_gpus(*wanted.request.gpus)),
+                      answer->why, run_line(claim) + "  # waits for them"});
 }
 
 }  // namespace gpuyard::cli::slurm

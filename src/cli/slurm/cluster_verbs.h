@@ -17,6 +17,6 @@ Result<bool> answers_for_cluster(Through, const std::string& socket);
 int show_cluster_queue(bool json, ColorMode);
 int show_cluster_leases(bool json, ColorMode);
 // 7: no node has enough free GPUs; 2: Slurm cannot select GPUs by such an option.
-int show_cluster_free(const LeaseFilters&, Through, bool json, ColorMode);
+int show_cluster_free(const ClaimOptions&, Through, bool json, ColorMode);
 
 }  // namespace gpuyard::cli::slurm

@@ -70,7 +70,7 @@ Result<JobLease> find_job_lease(const RunVerb& verb, const std::string& job) {
 std::string option_for_lease(const RunVerb& verb) {
   if (!verb.power_limit.empty()) return "--power-limit";
   if (!verb.report.empty()) return "--report";
-  if (verb.in_job && !verb.wanted.model.empty()) return "--model";
+  if (verb.in_job && verb.wanted.request.model) return "--model";
   for (const std::string_view name : {"{uuids}", "{indices}"}) {
     const auto has = [&](const std::string& word) { return word.find(name) != word.npos; };
     if (std::ranges::any_of(verb.command, has)) return std::string(name);
@@ -153,7 +153,7 @@ Result<void> JobStep::enter_directory() const {
 }
 
 Result<void> JobStep::check_gpus() const {
-  const auto wanted = static_cast<std::size_t>(verb_.wanted.gpus);
+  const auto wanted = static_cast<std::size_t>(*verb_.wanted.request.gpus);
   if (wanted <= gpus_) return {};
   return Error{Errc::invalid,
                fmt::format("job {} has {} on this node, and the command needs {}", job_,
@@ -180,12 +180,13 @@ Result<void> JobStep::take_lease() {
     return {};
   }
   lease_.emplace(*std::move(found));
-  if (!verb_.in_job || verb_.wanted.model.empty()) return {};
-  const std::string model = to_lower(verb_.wanted.model);
+  const auto& wanted = verb_.wanted.request.model;
+  if (!verb_.in_job || !wanted) return {};
+  const std::string model = to_lower(*wanted);
   for (const protocol::LeasedGpu& gpu : lease_->answer.lease.gpus) {
     if (to_lower(gpu.name).find(model) != std::string::npos) continue;
     return Error{Errc::invalid, fmt::format("--model: job {} has {}, which does not match \"{}\"",
-                                            job_, gpus_text({gpu}), verb_.wanted.model)};
+                                            job_, gpus_text({gpu}), *wanted)};
   }
   return {};
 }
@@ -223,17 +224,16 @@ ForegroundJob::Variables JobStep::variables() const {
 }
 
 void JobStep::print_start() const {
-  if (verb_.quiet || verb_.wanted.max_time.empty()) return;
+  const auto& max_time_s = verb_.wanted.request.max_time_s;
+  if (verb_.quiet || !max_time_s) return;
   if (verb_.in_job) {
     return print_note(
         fmt::format("--max-time has no effect in job {}, which has a time limit of its own", job_));
   }
   constexpr double kMinute = 60;
-  const auto minutes = limit_minutes(verb_.wanted.max_time);
-  if (!minutes) return;
   print_note(fmt::format("Slurm job {} on {}; Slurm ends it after {} (--max-time)", job_,
                          job_variable("SLURMD_NODENAME"),
-                         length_text(static_cast<double>(*minutes) * kMinute)));
+                         length_text(static_cast<double>(limit_minutes(*max_time_s)) * kMinute)));
 }
 
 JobEnd JobStep::wait(ForegroundJob& job) const {

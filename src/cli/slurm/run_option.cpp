@@ -15,8 +15,8 @@ namespace {
 using Treatment = RunOption::Treatment;
 using Words = std::vector<std::string>;
 
-Words with_value(const char* name, const std::string& value) {
-  return value.empty() ? Words() : Words{name, value};
+Words with_value(std::string_view name, const std::string& value) {
+  return value.empty() ? Words() : Words{std::string(name), value};
 }
 Words if_given(const char* name, bool given) {
   return given ? Words{name} : Words();
@@ -26,29 +26,25 @@ Words if_given(const char* name, bool given) {
 constexpr std::array kRunOptions = {
     RunOption{"COMMAND", Treatment::on_node, "`{uuids}` and `{indices}` are the GPUs of the job",
               [](const RunVerb&) { return Words(); }},
-    RunOption{"--num-gpus", Treatment::passed_on, "`--gres=gpu:N`",
-              [](const RunVerb& verb) { return Words{"-n", std::to_string(verb.wanted.gpus)}; }},
+    RunOption{
+        "--num-gpus", Treatment::passed_on, "`--gres=gpu:N`",
+        [](const RunVerb& verb) { return Words{"-n", std::to_string(*verb.wanted.request.gpus)}; }},
     RunOption{"--min-free", Treatment::refused,
-              "Slurm does not know how much memory is free; it allocates whole GPUs",
-              [](const RunVerb& verb) { return with_value("--min-free", verb.wanted.min_free); }},
+              "Slurm does not know how much memory is free; it allocates whole GPUs"},
     RunOption{"--model", Treatment::passed_on,
-              "`--gres=gpu:TYPE:N`, with the one type of the cluster that it matches",
-              [](const RunVerb& verb) { return with_value("--model", verb.wanted.model); }},
-    RunOption{"--among", Treatment::refused, "Slurm selects the GPUs of a job itself",
-              [](const RunVerb& verb) { return with_value("--among", verb.wanted.among); }},
-    RunOption{"--wait", Treatment::passed_on, "`--immediate=SECONDS`; then exit code 7",
-              [](const RunVerb& verb) { return with_value("--wait", verb.wanted.wait); }},
-    RunOption{"--no-wait", Treatment::passed_on, "`--immediate`; then exit code 7",
-              [](const RunVerb& verb) { return if_given("--no-wait", verb.wanted.no_wait); }},
+              "`--gres=gpu:TYPE:N`, with the one type of the cluster that it matches"},
+    RunOption{"--among", Treatment::refused, "Slurm selects the GPUs of a job itself"},
+    RunOption{"--wait", Treatment::passed_on, "`--immediate=SECONDS`; then exit code 7"},
+    RunOption{
+        "--no-wait", Treatment::passed_on, "`--immediate`; then exit code 7",
+        [](const RunVerb& verb) { return if_given("--no-wait", verb.wanted.request.wait_s == 0); }},
     RunOption{"--max-time", Treatment::passed_on,
-              "`--time=MINUTES`, rounded up. A limit: Slurm ends the job",
-              [](const RunVerb& verb) { return with_value("--max-time", verb.wanted.max_time); }},
+              "`--time=MINUTES`, rounded up. A limit: Slurm ends the job"},
     RunOption{"--power-limit", Treatment::on_node,
               "set before the command starts, restored when the job ends",
               [](const RunVerb& verb) { return with_value("--power-limit", verb.power_limit); }},
     RunOption{"--note", Treatment::passed_on,
-              "`--comment=TEXT`, which other users of the cluster can read",
-              [](const RunVerb& verb) { return with_value("--note", verb.wanted.note); }},
+              "`--comment=TEXT`, which other users of the cluster can read"},
     RunOption{"--report", Treatment::on_node, "the file is written there",
               [](const RunVerb& verb) { return with_value("--report", verb.report); }},
     RunOption{"--quiet", Treatment::on_node, "srun gets `--quiet` as well",
@@ -79,6 +75,11 @@ std::string_view text_of(Treatment treatment) {
 }
 
 }  // namespace
+
+Words RunOption::words(const RunVerb& verb) const {
+  if (own_words != nullptr) return own_words(verb);
+  return with_value(name, verb.wanted.typed_value(std::string(name)));
+}
 
 std::span<const RunOption> run_options() {
   return kRunOptions;

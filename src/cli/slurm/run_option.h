@@ -21,8 +21,11 @@ struct RunOption {
   std::string_view name;  // the long one; "COMMAND"
   Treatment treatment;
   std::string_view remark;  // for people: what it becomes, or why it is refused
+  // Returns the words of an option that is not the claim's.
+  std::vector<std::string> (*own_words)(const RunVerb&) = nullptr;
+
   // Returns the option as the user gave it: {"--model", "H100"}; empty: it was not given.
-  std::vector<std::string> (*words)(const RunVerb&);
+  std::vector<std::string> words(const RunVerb&) const;
 };
 
 std::span<const RunOption> run_options();

@@ -8,8 +8,6 @@
 
 #include "base/text.h"
 #include "base/try.h"
-#include "cli/control/control_request.h"
-#include "cli/lease/lease_text.h"
 #include "cli/slurm/run_option.h"
 #include "cli/slurm/sinfo_types.h"
 
@@ -18,8 +16,8 @@ namespace {
 
 // The same claim without the options that Slurm cannot fulfil.
 RunVerb without_refused(RunVerb verb) {
-  verb.wanted.min_free.clear();
-  verb.wanted.among.clear();
+  verb.wanted.typed.erase("--min-free");
+  verb.wanted.typed.erase("--among");
   return verb;
 }
 
@@ -28,36 +26,37 @@ std::string lines_with_types(const RunVerb& verb, const std::vector<std::string>
   std::vector<std::string> lines;
   for (const std::string& type : types) {
     RunVerb one = verb;
-    one.wanted.model = type;
+    one.wanted.typed["--model"] = type;
     lines.push_back(run_line(one));
   }
   return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
 Error without_type_error(const RunVerb& verb, const std::vector<std::string>& types) {
+  const std::string& model = *verb.wanted.request.model;
   if (types.empty()) {
     RunVerb without = verb;
-    without.wanted.model.clear();
-    return {Errc::invalid, fmt::format("--model: Slurm cannot select \"{}\"", verb.wanted.model),
+    without.wanted.typed.erase("--model");
+    return {Errc::invalid, fmt::format("--model: Slurm cannot select \"{}\"", model),
             "the GPUs of this cluster have no type in gres.conf", run_line(without)};
   }
-  return {Errc::invalid,
-          fmt::format("--model: no GPU type of this cluster matches \"{}\"", verb.wanted.model),
+  return {Errc::invalid, fmt::format("--model: no GPU type of this cluster matches \"{}\"", model),
           fmt::format("its types are {}", fmt::join(types, ", ")), lines_with_types(verb, types)};
 }
 
 // "gpu:2" or "gpu:h100:2"
 Result<std::string> claimed_gres(const RunVerb& verb, const std::vector<std::string>& types) {
-  if (verb.wanted.model.empty()) return fmt::format("gpu:{}", verb.wanted.gpus);
-  const auto matching = types_of_model(types, verb.wanted.model);
+  const protocol::LeaseRequest& claim = verb.wanted.request;
+  if (!claim.model) return fmt::format("gpu:{}", *claim.gpus);
+  const auto matching = types_of_model(types, *claim.model);
   if (matching.empty()) return without_type_error(verb, types);
   if (matching.size() > 1) {
     return Error{Errc::invalid,
-                 fmt::format("--model: \"{}\" matches {} GPU types of this cluster",
-                             verb.wanted.model, matching.size()),
+                 fmt::format("--model: \"{}\" matches {} GPU types of this cluster", *claim.model,
+                             matching.size()),
                  "a job of Slurm has GPUs of one type", lines_with_types(verb, matching)};
   }
-  return fmt::format("gpu:{}:{}", matching.front(), verb.wanted.gpus);
+  return fmt::format("gpu:{}:{}", matching.front(), *claim.gpus);
 }
 
 // The options of the claim, which a job that exists has had already.
@@ -65,27 +64,23 @@ Result<std::vector<std::string>> claim_words(const RunVerb& verb, const SrunPlac
   std::vector<std::string> words;
   const auto gres = GPUYARD_TRY(claimed_gres(verb, place.gpu_types));
   words.push_back("--gres=" + gres);
-  if (!verb.wanted.max_time.empty()) {
-    const auto minutes = GPUYARD_TRY(limit_minutes(verb.wanted.max_time));
-    words.push_back(fmt::format("--time={}", minutes));
-  }
-  if (!verb.wanted.note.empty()) words.push_back("--comment=" + verb.wanted.note);
+  const protocol::LeaseRequest& claim = verb.wanted.request;
+  if (claim.max_time_s) words.push_back(fmt::format("--time={}", limit_minutes(*claim.max_time_s)));
+  if (claim.note) words.push_back("--comment=" + *claim.note);
   return words;
 }
 
-Result<std::vector<std::string>> wait_words(const LeaseFilters& wanted) {
-  if (wanted.no_wait) return std::vector<std::string>{"--immediate"};
-  if (wanted.wait.empty()) return std::vector<std::string>();
-  const auto limit = GPUYARD_TRY(seconds_of(wanted.wait, "--wait"));
-  return std::vector<std::string>{fmt::format("--immediate={:.0f}", std::ceil(limit))};
+std::vector<std::string> wait_words(const std::optional<double>& wait_s) {
+  if (!wait_s) return {};
+  if (*wait_s == 0) return {"--immediate"};
+  return {fmt::format("--immediate={:.0f}", std::ceil(*wait_s))};
 }
 
 }  // namespace
 
-Result<std::int64_t> limit_minutes(const std::string& max_time) {
+std::int64_t limit_minutes(double max_time_s) {
   constexpr double kMinute = 60;
-  const auto limit = GPUYARD_TRY(seconds_of(max_time, "--max-time"));
-  return static_cast<std::int64_t>(std::ceil(limit / kMinute));
+  return static_cast<std::int64_t>(std::ceil(max_time_s / kMinute));
 }
 
 Result<void> check_for_slurm(const RunVerb& verb) {
@@ -94,12 +89,6 @@ Result<void> check_for_slurm(const RunVerb& verb) {
     return Error{Errc::invalid, fmt::format("{} cannot be used with Slurm", option.name),
                  std::string(option.remark), run_line(without_refused(verb))};
   }
-  if (!verb.power_limit.empty()) {
-    const auto watts = parse_watts(verb.power_limit);
-    if (!watts) return Error(watts.error()).in("--power-limit");
-  }
-  // The same checks as without Slurm, before anything waits.
-  GPUYARD_TRY(lease_request_of(verb.wanted));
   return {};
 }
 
@@ -110,7 +99,7 @@ Result<std::vector<std::string>> srun_line(const RunVerb& verb, const SrunPlace&
     std::ranges::move(more, back_inserter(words));
   };
   if (!place.in_job) append(GPUYARD_TRY(claim_words(verb, place)));
-  append(GPUYARD_TRY(wait_words(verb.wanted)));
+  append(wait_words(verb.wanted.request.wait_s));
   const std::string& command = verb.command.front();
   words.push_back("--job-name=" + command.substr(command.rfind('/') + 1));
   // One Ctrl-C goes to the command; by default srun waits for a second one.

@@ -27,6 +27,6 @@ Result<void> check_for_slurm(const RunVerb&);
 Result<std::vector<std::string>> srun_line(const RunVerb&, const SrunPlace&);
 
 // The minutes of --max-time, rounded up as Slurm does.
-Result<std::int64_t> limit_minutes(const std::string& max_time);
+std::int64_t limit_minutes(double max_time_s);
 
 }  // namespace gpuyard::cli::slurm

@@ -127,10 +127,10 @@ int SrunRun::finish(const JobEnd& end) const {
 
 int SrunRun::print_outcome(int exit_code) const {
   if (messages_.is_time_over()) {
-    print_note(verb_.wanted.max_time.empty()
+    const std::string limit = verb_.wanted.typed_value("--max-time");
+    print_note(limit.empty()
                    ? "Slurm ended the job at the time limit of its partition"
-                   : fmt::format("Slurm ended the job at its time limit, --max-time {}",
-                                 verb_.wanted.max_time));
+                   : fmt::format("Slurm ended the job at its time limit, --max-time {}", limit));
   }
   if (exit_code == 0) return 0;
   if (messages_.is_program_missing()) {
@@ -164,7 +164,7 @@ Result<SrunPlace> place_of(const RunVerb& verb, bool in_job) {
   place.directory = GPUYARD_TRY(working_directory());
   place.terminal = has_terminal();
   place.in_job = in_job;
-  if (!in_job && !verb.wanted.model.empty()) place.gpu_types = GPUYARD_TRY(query_gpu_types());
+  if (!in_job && verb.wanted.request.model) place.gpu_types = GPUYARD_TRY(query_gpu_types());
   return place;
 }
 

@@ -13,7 +13,6 @@
 #include "base/text.h"
 #include "base/try.h"
 #include "base/unique_fd.h"
-#include "cli/lease/lease_text.h"
 #include "cli/read/source_access.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/output.h"
@@ -110,7 +109,9 @@ Result<protocol::TokenRequest> token_request_of(const TokenVerb& verb) {
   if (verb.expires == "never") {
     request.for_ever = true;
   } else if (!verb.expires.empty()) {
-    request.lasts_s = GPUYARD_TRY(seconds_of(verb.expires, "--expires"));
+    const auto length = parse_lifetime(verb.expires);
+    if (!length) return Error(length.error()).in("--expires");
+    request.lasts_s = to_seconds(*length);
   }
   if (verb.service) request.service = true;
   if (verb.user.empty()) return request;
