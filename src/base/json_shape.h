@@ -24,7 +24,7 @@ namespace gpuyard::json {
 enum class Unit : std::uint8_t {
   as_is,
   seconds,        // of a Duration, or of an optional one
-  null_if_empty,  // of a text
+  null_if_empty,  // of a text, or of a number: 0
 };
 
 // Adds to a field what the member list cannot say.

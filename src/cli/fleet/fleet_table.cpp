@@ -271,7 +271,7 @@ Printable claims_text(const FleetQueue& view, WallTime now, const Screen& screen
          position ? Cell{std::to_string(position->position)} : kUnknownCell,
          {lease.user ? *lease.user : fmt::format("uid {}", lease.uid)},
          {std::to_string(lease.wanted_gpus)},
-         {local_moment(lease.asked, now)},
+         {local_moment(lease.requested_wall, now)},
          position && position->expected_s ? Cell{length_text(*position->expected_s)} : kUnknownCell,
          {position ? position->text : ""}});
   }

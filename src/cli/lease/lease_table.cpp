@@ -49,7 +49,7 @@ std::string wanted_text(const Lease& lease) {
   return fmt::format("{} GPU{}", lease.wanted_gpus, lease.wanted_gpus == 1 ? "" : "s");
 }
 
-std::string moment_text(const std::optional<std::string>& moment, WallTime now) {
+std::string moment_text(const std::optional<WallTime>& moment, WallTime now) {
   return moment ? local_moment(*moment, now) : kUnknown;
 }
 
@@ -84,7 +84,7 @@ Cell state_cell(const Lease& lease) {
 
 std::string note_text(const Lease& lease) {
   std::string text = lease.note;
-  if (!lease.why.empty()) text += (text.empty() ? "" : "; ") + lease.why;
+  if (!lease.detail.empty()) text += (text.empty() ? "" : "; ") + lease.detail;
   return text;
 }
 
@@ -133,7 +133,7 @@ Printable waiting_table(const std::vector<protocol::Lease>& waiting, WallTime no
     table.add({{position ? std::to_string(position->position) : kUnknown},
                {owner_text(lease.user, lease.uid)},
                {wanted_text(lease)},
-               {local_moment(lease.asked, now)},
+               {local_moment(lease.requested_wall, now)},
                {position && position->expected_s ? length_text(*position->expected_s) : kUnknown},
                {position ? position->text : kUnknown},
                {lease.note},
@@ -174,7 +174,7 @@ Printable lease_table(const protocol::Leases& leases, WallTime now, const Screen
                {holder_text(lease)},
                {lease.pid ? std::to_string(*lease.pid) : kUnknown},
                state_cell(lease),
-               {moment_text(lease.granted, now)},
+               {moment_text(lease.granted_wall, now)},
                {moment_text(lease.until, now)},
                {utilization_text(lease)},
                {idle, wasted ? Tone::warning : Tone::plain},
@@ -194,7 +194,7 @@ Printable lease_page(const Lease& lease, WallTime now) {
   line("lease", lease.id);
   line("state", std::string(enum_name(lease.state)) + (lease.overdue ? ", overdue" : ""));
   line("user", owner_text(lease.user, lease.uid));
-  line("pod", lease.pod.value_or(""));
+  line("pod", lease.pod);
   line("binding", std::string(enum_name(lease.binding)));
   if (lease.pid) line("pid", std::to_string(*lease.pid));
   line("note", lease.note);
@@ -202,15 +202,15 @@ Printable lease_page(const Lease& lease, WallTime now) {
   for (const protocol::LeasedGpu& gpu : lease.gpus) {
     line("GPU", fmt::format("{} {} {}", index_text(gpu.index), short_name(gpu.name), gpu.uuid));
   }
-  const auto moment = [&](std::string_view name, const std::optional<std::string>& at) {
+  const auto moment = [&](std::string_view name, const std::optional<WallTime>& at) {
     if (at) line(name, local_moment(*at, now) + " " + zone_name(now));
   };
-  moment("submitted", lease.asked);
-  moment("granted", lease.granted);
+  moment("submitted", lease.requested_wall);
+  moment("granted", lease.granted_wall);
   moment("until", lease.until);
-  moment("ended", lease.ended);
-  if (lease.ending) line("ending", std::string(enum_name(*lease.ending)));
-  line("reason", lease.why);
+  moment("ended", lease.ended_wall);
+  if (lease.end_reason) line("ending", std::string(enum_name(*lease.end_reason)));
+  line("reason", lease.detail);
   if (lease.place) line("position", waiting_text(lease));
   if (lease.use) line("usage", summary_text(lease, to_seconds(lease.use->held)));
   return text;

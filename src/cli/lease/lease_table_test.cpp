@@ -59,7 +59,7 @@ TEST(LeaseTable, DrainingLeaseHasReason) {
   protocol::Leases leases;
   leases.leases = {lease_of_two_gpus()};
   leases.leases[0].state = gpuyard::lease::LeaseState::draining;
-  leases.leases[0].why = "process 4712 is still there";
+  leases.leases[0].detail = "process 4712 is still there";
   EXPECT_NE(lease_table(leases, kNow, {}).str().find("draining"), std::string::npos);
   EXPECT_NE(lease_table(leases, kNow, {}).str().find("train; process 4712 is still there"),
             std::string::npos);

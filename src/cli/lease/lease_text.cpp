@@ -71,7 +71,7 @@ std::string indexes_text(const std::vector<protocol::LeasedGpu>& gpus, std::stri
 }
 
 std::string holder_text(const protocol::Lease& lease) {
-  return lease.pod ? *lease.pod : lease.user.value_or(std::to_string(lease.uid));
+  return lease.pod.empty() ? lease.user.value_or(std::to_string(lease.uid)) : lease.pod;
 }
 
 std::string gpus_text(const std::vector<protocol::LeasedGpu>& gpus) {
@@ -120,8 +120,10 @@ std::string waiting_words(const ClaimOptions& wanted) {
 
 Error claim_error(const Lease& lease, const std::optional<protocol::QueuePosition>& position,
                   const std::string& queue_command) {
-  const std::string why = !lease.why.empty() ? lease.why : position ? clause(position->text) : "";
-  switch (lease.ending.value_or(EndReason::cancelled)) {
+  const std::string why = !lease.detail.empty() ? lease.detail
+                          : position            ? clause(position->text)
+                                                : "";
+  switch (lease.end_reason.value_or(EndReason::cancelled)) {
     case EndReason::none_free:
       return {Errc::conflict, gpus_wanted(lease) + " cannot be leased now", why, queue_command};
     case EndReason::gave_up:
@@ -135,16 +137,16 @@ Error claim_error(const Lease& lease, const std::optional<protocol::QueuePositio
 }
 
 std::string ending_text(const Lease& lease) {
-  switch (lease.ending.value_or(EndReason::released)) {
+  switch (lease.end_reason.value_or(EndReason::released)) {
     case EndReason::forced:
-      return with_reason("an administrator ended the lease", lease.why);
+      return with_reason("an administrator ended the lease", lease.detail);
     case EndReason::expired:
-      return with_reason("the lease expired", lease.why);
+      return with_reason("the lease expired", lease.detail);
     case EndReason::released:
     case EndReason::cancelled:
-      return with_reason("the lease was released", lease.why);
+      return with_reason("the lease was released", lease.detail);
     default:
-      return with_reason("the lease has ended", lease.why);
+      return with_reason("the lease has ended", lease.detail);
   }
 }
 

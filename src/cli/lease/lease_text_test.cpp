@@ -55,7 +55,7 @@ TEST(LeaseText, EndReasonMapsToConditionExitCode) {
   for (const EndReason ending :
        {EndReason::none_free, EndReason::gave_up, EndReason::cancelled, EndReason::forced,
         EndReason::unreachable, EndReason::node_reboot}) {
-    lease.ending = ending;
+    lease.end_reason = ending;
     EXPECT_EQ(exit_code_of(claim_error(lease, {}, "").code), 7) << enum_name(ending);
   }
 }
@@ -63,8 +63,8 @@ TEST(LeaseText, EndReasonMapsToConditionExitCode) {
 TEST(LeaseText, NoWaitHintIsTheWaitingCommand) {
   protocol::Lease lease;
   lease.wanted_gpus = 2;
-  lease.ending = EndReason::none_free;
-  lease.why = "alice holds GPU 0";
+  lease.end_reason = EndReason::none_free;
+  lease.detail = "alice holds GPU 0";
   const auto verb =
       verb_of<RunVerb>({"run", "-n", "2", "--model", "H100 80GB", "--no-wait", "--", "./train.sh"});
   EXPECT_EQ(
@@ -95,8 +95,8 @@ TEST(LeaseText, UnmeasuredUsageIsUnknownNotZero) {
 
 TEST(LeaseText, EscapeSequencesAreRemoved) {
   protocol::Lease lease = lease_of_one_gpu();
-  lease.ending = EndReason::forced;
-  lease.why = "\x1b[2J";
+  lease.end_reason = EndReason::forced;
+  lease.detail = "\x1b[2J";
   lease.gpus[0].name = "\x1b[2J";
   EXPECT_EQ(ending_text(lease).find('\x1b'), std::string::npos);
   EXPECT_EQ(gpus_text(lease.gpus).find('\x1b'), std::string::npos);

@@ -109,7 +109,7 @@ ForegroundJob::Variables variables_of(const protocol::Lease& lease, const http::
       {"CUDA_VISIBLE_DEVICES", uuids_of(lease.gpus)},
       {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
       {"GPUYARD_LEASE", lease.id},
-      {"GPUYARD_FENCE", std::to_string(lease.fence.value_or(0))},
+      {"GPUYARD_FENCE", std::to_string(lease.fence)},
       {far ? "GPUYARD_HOST" : "GPUYARD_SOCKET", std::move(address)}};
   // A set variable with another value would name a second daemon.
   const char* const other = far ? "GPUYARD_SOCKET" : "GPUYARD_HOST";
@@ -264,7 +264,7 @@ void LeasedRun::release() {
     lease_ = std::move(reply->lease);
     simulated_ = reply->simulated;
     using gpuyard::lease::EndReason;
-    const auto reason = lease_.ending.value_or(EndReason::released);
+    const auto reason = lease_.end_reason.value_or(EndReason::released);
     // The command's end may be seen before the event that says why the lease ended.
     const bool by_others = reason == EndReason::forced || reason == EndReason::expired;
     if (by_others && !std::exchange(lease_lost_, true)) add_note(ending_text(lease_));

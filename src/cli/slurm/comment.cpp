@@ -44,8 +44,7 @@ struct JobUsage {
 // A lease that ended long before this hook began is of an earlier run, which was requeued.
 bool is_of_earlier_run(const protocol::Lease& lease, WallTime began) {
   constexpr auto kMaxClockSkew = std::chrono::minutes(1);
-  const auto ended = lease.ended ? from_rfc3339(*lease.ended) : std::nullopt;
-  return ended && *ended + kMaxClockSkew < began;
+  return lease.ended_wall && *lease.ended_wall + kMaxClockSkew < began;
 }
 
 JobUsage lease_usage_of(const protocol::Lease& lease, WallTime began) {

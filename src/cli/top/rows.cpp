@@ -82,7 +82,7 @@ TextRow row_of_holder(const Lease& lease) {
     if (idle >= 60) text += ", idle " + length_text(idle);
   }
   if (lease.overdue) text += ", overdue";
-  if (!lease.why.empty()) text += ": " + lease.why;
+  if (!lease.detail.empty()) text += ": " + lease.detail;
   return {fmt::format("{}{}", kLeasePrefix, lease.id), text,
           lease.overdue ? Tone::warning : Tone::plain};
 }

@@ -80,15 +80,28 @@ struct LeaseSpec {
   friend bool operator==(const LeaseSpec&, const LeaseSpec&) = default;
 };
 
-struct Lease {
-  std::string id;         // chosen by the caller, or by the daemon
+// The part of a lease that everybody may see.
+struct LeaseStatus {
+  std::string id = {};    // chosen by the caller, or by the daemon
   std::uint32_t uid = 0;  // of its user
-  LeaseSpec spec;
   LeaseState state = LeaseState::waiting;
-  Ticket ticket = 0;
   Fence fence = 0;  // set by the grant
-  unsigned overtakes = 0;
   bool overdue = false;
+  WallTime requested_wall = {};
+  std::optional<WallTime> granted_wall = {};
+  std::optional<WallTime> ended_wall = {};
+  std::optional<EndReason> end_reason = {};
+  // An administrator's reason, why it still drains, or which processes its adoption left out.
+  std::string detail = {};
+  std::string pod = {};  // "default/trainer-0", of a pod's lease; "" of all others
+
+  friend bool operator==(const LeaseStatus&, const LeaseStatus&) = default;
+};
+
+struct Lease : LeaseStatus {
+  LeaseSpec spec;
+  Ticket ticket = 0;
+  unsigned overtakes = 0;
   std::vector<DeviceId> gpus = {};  // set by the grant; kept after the end
   // The processes it is bound to, the one that claimed it first; then others seen of it that may be
   // left.
@@ -96,15 +109,8 @@ struct Lease {
   std::string boot_id = {};  // the boot in which the times below were taken
   TimePoint requested_at = {};
   TimePoint granted_at = {};
-  std::optional<TimePoint> expires_at = {};  // detached: when it ends
-  WallTime requested_wall = {};
-  std::optional<WallTime> granted_wall = {};
+  std::optional<TimePoint> expires_at = {};         // detached: when it ends
   std::optional<WallTime> drain_started_wall = {};  // when it began to drain
-  std::optional<WallTime> ended_wall = {};
-  std::optional<EndReason> end_reason = {};
-  // An administrator's reason, why it still drains, or which processes its adoption left out.
-  std::string detail = {};
-  std::string pod = {};  // "default/trainer-0", of a pod's lease; "" of all others
 
   friend bool operator==(const Lease&, const Lease&) = default;
 };

@@ -236,7 +236,7 @@ protocol::QueuePosition position_view_of(const LeaseFacts& facts, const lease::L
 protocol::Lease view_with_position(const LeaseFacts& facts, const lease::Lease& lease,
                                    const Viewer& viewer) {
   protocol::Lease view = view_of(facts, lease, viewer);
-  if (lease.end_reason == lease::EndReason::none_free) view.why = none_free_reason(facts, lease);
+  if (lease.end_reason == lease::EndReason::none_free) view.detail = none_free_reason(facts, lease);
   if (lease.state != lease::LeaseState::waiting) return view;
   const auto position = facts.cache->position(lease.id);
   if (position) view.place = position_view_of(facts, lease, *position, viewer);

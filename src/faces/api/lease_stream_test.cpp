@@ -153,7 +153,7 @@ TEST_F(LeaseStreams, DisconnectBeforeFirstReplyEndsClaim) {
 TEST_F(LeaseStreams, NoneFreeWithoutWaitEndsStream) {
   held(R"({"id":"first-of-many-leases"})", process(10));
   const auto claim_stream = stream(R"({"wait_s":0,"stream":true})", process(12, kBob));
-  EXPECT_EQ(next(*claim_stream)->ending, lease::EndReason::none_free);
+  EXPECT_EQ(next(*claim_stream)->end_reason, lease::EndReason::none_free);
   EXPECT_TRUE(claim_stream->is_over());
 }
 

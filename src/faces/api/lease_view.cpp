@@ -120,24 +120,14 @@ const DeviceInfo* info_of(const LeaseFacts& facts, const DeviceId& id) {
 
 protocol::Lease view_of(const LeaseFacts& facts, const lease::Lease& lease, const Viewer& viewer) {
   protocol::Lease view;
-  view.id = lease.id;
-  view.state = lease.state;
+  static_cast<lease::LeaseStatus&>(view) = lease;
   view.binding = lease.spec.binding;
-  view.uid = lease.uid;
   view.user = user_name_of(facts.users, lease.uid);
-  if (!lease.pod.empty()) view.pod = lease.pod;
   if (viewer.is_local() && !lease.processes.empty()) view.pid = lease.processes.front().pid;
   if (viewer.is_owner_or_admin(lease.uid)) view.note = lease.spec.note;
   view.wanted_gpus = lease.spec.gpus;
-  if (lease.fence != 0) view.fence = lease.fence;
   for (const DeviceId& gpu : lease.gpus) view.gpus.push_back(leased_gpu_of(facts, gpu));
-  view.asked = to_rfc3339(lease.requested_wall);
-  view.granted = rfc3339_of(lease.granted_wall);
-  view.until = rfc3339_of(until_of(lease));
-  view.ended = rfc3339_of(lease.ended_wall);
-  view.ending = lease.end_reason;
-  view.why = lease.detail;
-  view.overdue = lease.overdue;
+  view.until = until_of(lease);
   view.use = facts.usage.usage_of(lease.id);
   return view;
 }

@@ -29,11 +29,6 @@ struct Viewer {
   bool is_local() const { return uid.has_value(); }  // may see process numbers
 };
 
-// Returns RFC 3339, or nothing for no time.
-inline std::optional<std::string> rfc3339_of(const std::optional<WallTime>& when) {
-  return when ? std::optional(to_rfc3339(*when)) : std::nullopt;
-}
-
 Viewer viewer_of(const Principal&);
 lease::Caller caller_of(const RouteCall&);
 

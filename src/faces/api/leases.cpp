@@ -229,7 +229,7 @@ void signal_processes(LeaseApi& api, const RouteCall& call, const std::string& i
     auto view = release_view(api, call, result->lease);
     if (!result->checked || !result->failures.empty()) {
       view.unsignalled = unsignalled_of(call, signal, *result);
-      view.lease.why += (view.lease.why.empty() ? "" : "; ") + note_of(*result);
+      view.lease.detail += (view.lease.detail.empty() ? "" : "; ") + note_of(*result);
     }
     respond(std::move(view));
   };

@@ -38,7 +38,7 @@ TEST_F(LeaseRoutes, GrantedClaimReturnsGpusAndFence) {
   EXPECT_EQ(lease.gpus[0].name, "NVIDIA H100");
   EXPECT_EQ(lease.gpus[0].utilization_percent, std::nullopt);  // nobody has read it: not 0
   EXPECT_EQ(lease.place.has_value(), false);
-  EXPECT_TRUE(lease.granted && lease.until && !lease.ended);
+  EXPECT_TRUE(lease.granted_wall && lease.until && !lease.ended_wall);
 }
 
 TEST_F(LeaseRoutes, UncommittedLeaseAcceptsChanges) {
@@ -162,7 +162,7 @@ TEST_F(OneGpu, DisconnectedClaimEndsAfterReconnectTimeout) {
   pass(seconds(3));
   EXPECT_EQ(world_.state("second-of-many-leases"), LeaseState::ended);
   EXPECT_NE(second->status(), 200);
-  EXPECT_EQ(get("/api/gpu/leases/second-of-many-leases")->lease().ending,
+  EXPECT_EQ(get("/api/gpu/leases/second-of-many-leases")->lease().end_reason,
             lease::EndReason::unreachable);
 }
 
@@ -171,7 +171,7 @@ TEST_F(OneGpu, ZeroWaitEndsWithNoneFree) {
   const auto none = claim(R"({"wait_s":0})", process(11, kBob));
   EXPECT_EQ(none->status(), 200);
   EXPECT_EQ(none->lease().state, LeaseState::ended);
-  EXPECT_EQ(none->lease().ending, lease::EndReason::none_free);
+  EXPECT_EQ(none->lease().end_reason, lease::EndReason::none_free);
 }
 
 TEST_F(LeaseRoutes, AWrongBodyIsRefusedByName) {
@@ -259,7 +259,7 @@ TEST_F(LeaseRoutes, OnlyHolderOrAdministratorReleasesLease) {
   const auto given = del(path + "?fence=1&signal=TERM", process(10));
   EXPECT_EQ(given->status(), 200);
   EXPECT_EQ(given->lease().state, LeaseState::ended) << "no process is left to signal";
-  EXPECT_EQ(get(path)->lease().ending, lease::EndReason::released);
+  EXPECT_EQ(get(path)->lease().end_reason, lease::EndReason::released);
   EXPECT_EQ(del(path, process(10))->status(), 200);  // what is over stays so
 }
 
@@ -299,7 +299,7 @@ TEST_F(UnsignalledLease, ReleaseListsItsProcesses) {
   EXPECT_THAT(answer.unsignalled->pid_namespace, testing::StartsWith("pid:["));
   EXPECT_EQ(answer.unsignalled->why, "");
   EXPECT_EQ(answer.lease.state, LeaseState::draining);
-  EXPECT_THAT(answer.lease.why, HasSubstr("process 20 runs as another user"))
+  EXPECT_THAT(answer.lease.detail, HasSubstr("process 20 runs as another user"))
       << "for clients that do not know the list";
 }
 
@@ -349,7 +349,7 @@ TEST_F(LeaseRoutes, AnAdministratorForcesWithAReason) {
   held(R"({"id":"train-1-of-many-leases"})", process(10));
   const auto forced =
       del("/api/gpu/leases/train-1-of-many-leases?force=true&reason=node%20goes", process(12, 0));
-  EXPECT_EQ(forced->lease().ending, lease::EndReason::forced);
+  EXPECT_EQ(forced->lease().end_reason, lease::EndReason::forced);
 }
 
 TEST_F(LeaseRoutes, ADetachedLeaseIsRenewed) {

@@ -147,7 +147,7 @@ Result<protocol::LeaseAnswer> ClaimFollower::submit_claim() {
 bool ClaimFollower::on_lease(protocol::Lease lease) {
   lease_received_ = true;
   if (std::exchange(disconnected_, false)) push_event({.kind = Kind::back});
-  if (!claimed_at_.empty() && lease.asked != claimed_at_) {
+  if (claimed_at_ && lease.requested_wall != *claimed_at_) {
     // A command that has the GPUs of the first lease does not hold a second one.
     if (granted_) {
       release_orphan_claim();
@@ -155,7 +155,7 @@ bool ClaimFollower::on_lease(protocol::Lease lease) {
     }
     push_event({.kind = Kind::resubmitted});
   }
-  claimed_at_ = lease.asked;
+  claimed_at_ = lease.requested_wall;
   granted_ = granted_ || lease.state == lease::LeaseState::held;
   const bool over = lease.state == lease::LeaseState::ended;
   push_event({.kind = Kind::changed, .lease = std::move(lease)});

@@ -76,7 +76,8 @@ class ClaimFollower {
   bool lease_received_ = false;    // the daemon has sent the lease
   bool disconnected_ = false;
   bool granted_ = false;
-  std::string claimed_at_;  // when the claim was made, by the daemon: another time is another claim
+  std::optional<WallTime>
+      claimed_at_;  // when the claim was made, by the daemon: another time is another claim
   Mutex mutex_;
   std::vector<ClaimEvent> events_ GUARDED_BY(mutex_);
   std::condition_variable_any pause_condition_;

@@ -280,7 +280,7 @@ FleetQueue queue_of(const HostReplies<ReplyWithBrief<protocol::Queue>>& all) {
     }
   });
   std::ranges::sort(view.waiting, {}, [](const FleetClaim& one) {
-    return std::tuple(std::string_view(one.lease.asked), std::string_view(one.host),
+    return std::tuple(one.lease.requested_wall, std::string_view(one.host),
                       std::string_view(one.lease.id));
   });
   return view;

@@ -38,13 +38,13 @@ Client::Lease public_lease(const protocol::Lease& lease) {
   Client::Lease out;
   out.id = lease.id;
   out.state = static_cast<Client::Lease::State>(lease.state);
-  out.fence = lease.fence;
+  if (lease.fence != 0) out.fence = lease.fence;
   for (const auto& gpu : lease.gpus) out.gpus.push_back({gpu.index, gpu.uuid, gpu.name});
   out.uid = lease.uid;
   out.user = lease.user.value_or("");
   if (lease.place) out.position = lease.place->position;
-  out.why = lease.place ? lease.place->text : lease.why;
-  out.until = lease.until.value_or("");
+  out.why = lease.place ? lease.place->text : lease.detail;
+  if (lease.until) out.until = to_rfc3339(*lease.until);
   if (!lease.use) return out;
   out.held_seconds = to_seconds(lease.use->held);
   constexpr double kMillijoules = 1000;
@@ -217,7 +217,7 @@ Result<Client::Lease> Client::claim(const LeaseRequest& request, milliseconds wa
     if (answer && answer->lease.state == lease::LeaseState::held)
       return public_lease(answer->lease);
     if (answer && answer->lease.state != lease::LeaseState::waiting) {
-      return sanitize(Error{Errc::conflict, answer->lease.why});
+      return sanitize(Error{Errc::conflict, answer->lease.detail});
     }
     if (!answer && (!client::is_transient(answer.error()) || body.wait_s)) return answer.error();
     if (answer && answer->lease.place) why = answer->lease.place->text;

@@ -119,42 +119,37 @@ GPUYARD_ABOUT(
     {"expected_s",
      "Expected wait from now, if all holders keep to their announced times; null: unknown."})
 
-struct Lease {
-  std::string id;
-  lease::LeaseState state{};
+struct Lease : lease::LeaseStatus {
   lease::Binding binding{};
-  std::uint32_t uid = 0;
   std::optional<std::string> user;
-  std::optional<std::string> pod;    // "default/trainer-0"
   std::optional<std::uint32_t> pid;  // the process it is bound to
   std::string note;
   std::int64_t wanted_gpus = 1;
-  std::optional<std::uint64_t> fence;  // from the grant on
   std::vector<LeasedGpu> gpus;
-  std::string asked;  // RFC 3339
-  std::optional<std::string> granted;
-  std::optional<std::string> until;  // when it ends, or is expected to
-  std::optional<std::string> ended;
-  std::optional<lease::EndReason> ending;
-  std::string why;  // why it still drains, was ended, or what its adoption left out
-  bool overdue = false;
+  std::optional<WallTime> until;       // when it ends, or is expected to
   std::optional<QueuePosition> place;  // while it waits
   std::optional<LeaseUsage> use;       // from the grant on
 };
 BOOST_DESCRIBE_STRUCT(Lease, (),
                       (id, state, binding, uid, user, pod, pid, note, wanted_gpus, fence, gpus,
-                       asked, granted, until, ended, ending, why, overdue, place, use))
+                       requested_wall, granted_wall, until, ended_wall, end_reason, detail, overdue,
+                       place, use))
 GPUYARD_ABOUT(
     Lease, {"uid", "Owner of the lease; 4294967295: a pod, which has no user."},
     {"user", "Name of that user; null if unknown."},
-    {"pod", "Pod whose lease it is, as namespace/name; null: not a pod's."},
+    json::keyed("pod", "pod", json::Unit::null_if_empty,
+                "Pod whose lease it is, as namespace/name; null: not a pod's."),
     {"pid", "Process it is bound to. Only over the Unix sockets."},
     {"note",
      "Note of its user; shown to this user and to administrators, over the Unix sockets; otherwise "
      "empty."},
-    {"fence",
-     "Rises with every grant on this machine. A change with the fence of another grant is "
-     "refused."},
+    json::keyed(
+        "fence", "fence", json::Unit::null_if_empty,
+        "Rises with every grant on this machine. A change with the fence of another grant is "
+        "refused."),
+    json::keyed("requested_wall", "asked"), json::keyed("granted_wall", "granted"),
+    json::keyed("ended_wall", "ended"), json::keyed("end_reason", "ending"),
+    json::keyed("detail", "why"),
     {"until", "When a detached lease expires, or until when its holder expects to need it."})
 
 // The answer with one lease. The route says what was requested of it.
