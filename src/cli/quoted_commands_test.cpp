@@ -141,7 +141,7 @@ std::vector<Quoted> all_quoted() {
 // Replaces {} and {0}, and words in capitals such as GPU,... or DURATION, with a value.
 std::string sample_of(const std::string& word, const std::string& before) {
   static const std::map<std::string, std::string> kSamples = {
-      {"slurm", "status"}, {"--scope", "read"}, {"--signal", "TERM"}};
+      {"slurm", "status"}, {"--scope", "read"}, {"--signal", "TERM"}, {"--for", "1h"}};
   const auto found = kSamples.find(before);
   const std::string sample = found != kSamples.end() ? found->second : "1";
   std::string text;
