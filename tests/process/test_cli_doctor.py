@@ -48,7 +48,8 @@ def test_daemon_started_before_driver_gets_restart_advice(daemon, run, tmp_path)
         alone = json.loads(run("doctor", "--json", "--simulate", "1", GPUYARD_SOCKET=yard.socket).stdout)
     finally:
         run("sim", "stop", "--world", world)
-    assert body["driver"]["gpus"] == 1 and body["daemon"]["reachable"] and not body["daemon"]["ready"]
+    assert body["driver"]["gpus"] == 1 and body["daemon"]["reachable"] and body["daemon"]["ready"] is False
+    assert body["daemon"]["reads_kernel_log"] is not None, "what a daemon that is not ready says of itself"
     assert "started before the driver" in body["advice"][0] and "systemctl restart" in body["advice"][0]
     assert alone["advice"] == [], "the simulated GPUs of one command say nothing about the daemon's"
 

@@ -69,7 +69,7 @@ void query_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
   answer.advice = fetch_gone_user_warnings(daemon);
   answer.daemon.version = health->version;
   const auto ready = client::call(daemon, protocol::kReady);
-  answer.daemon.ready = ready.ok();
+  answer.daemon.ready = ready.ok() && ready->ready;
   answer.daemon.message = ready ? ready->reason : ready.error().text();
   if (!ready) return;
   answer.daemon.reads_kernel_log = ready->reads_kernel_log;

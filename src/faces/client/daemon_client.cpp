@@ -96,6 +96,15 @@ Error redirect_error(const http::ClientResponse& response) {
       "daemon's own address"};
 }
 
+// Whether a refusal has the route's answer as its body, as /ready's has. A daemon at its limits
+// and a proxy send the same status with something else.
+bool carries_answer(const http::ClientResponse& refusal, const protocol::RouteInfo& route) {
+  if (refusal.status != route.also_answers_with) return false;
+  const auto document = json::parse(refusal.body);
+  const auto* object = document ? document->if_object() : nullptr;
+  return object != nullptr && !object->contains("error");
+}
+
 }  // namespace
 
 bool is_transient(const Error& error) {
@@ -131,7 +140,9 @@ Result<std::string> exchange(const http::Endpoint& daemon, const protocol::Route
   for (int attempt = 0;; ++attempt) {
     auto response = http::fetch(daemon, request, timeout, max_answer);
     if (!response) return add_start_hint(std::move(response).error(), daemon);
-    if (response->status / 100 == 2) return std::move(response->body);
+    if (response->status / 100 == 2 || carries_answer(*response, route)) {
+      return std::move(response->body);
+    }
     const auto wait = retry_policy == RetryPolicy::while_loading
                           ? retry_delay(*response, attempt, BootClock::now() - began)
                           : std::nullopt;
