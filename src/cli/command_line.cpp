@@ -27,9 +27,17 @@ class VerbList {
     add_host(program_, true);
   }
 
+  // Adds the verb of this name only, if there is one.
+  void add_verb(std::string_view name) {
+    only_ = name;
+    add_verbs(*this);
+  }
+  void add_all() { add_verb(""); }
+  bool empty() const { return verbs_.empty(); }
+
   template <class... AnyVerb>
-  void add(const char* heading, Options (*... add_to)(Options, AnyVerb&)) {
-    (add_one(heading, add_to), ...);
+  void add(const char* heading, const VerbRow<AnyVerb>&... rows) {
+    (add_row(heading, rows), ...);
   }
 
   // Returns the chosen verb; parsing made sure that there is exactly one.
@@ -40,9 +48,10 @@ class VerbList {
 
  private:
   template <class AnyVerb>
-  void add_one(const char* heading, Options (*add_to)(Options, AnyVerb&)) {
+  void add_row(const char* heading, const VerbRow<AnyVerb>& row) {
+    if (!only_.empty() && row.name != only_) return;
     Verb& verb = verbs_.emplace_back(std::in_place_type<AnyVerb>);
-    options_.push_back(add_to(program_, std::get<AnyVerb>(verb)).group(heading));
+    options_.push_back(row.add_to(program_, std::get<AnyVerb>(verb)).group(heading));
     // Every verb knows -H, so that it can say why it has no use for it; only some show it.
     const bool asks = scope_of(verb) == VerbScope::asks;
     for (const Options& below : options_.back().subtree()) add_host(below, asks);
@@ -60,6 +69,7 @@ class VerbList {
   }
 
   Options program_;
+  std::string_view only_;  // empty: all
   std::vector<std::string>& hosts_;
   std::deque<Verb> verbs_;  // a deque, because options write to their addresses
   std::vector<Options> options_;
@@ -79,6 +89,16 @@ int place_of_smi(int argc, const char* const* argv) {
     if (!word.starts_with("-H") && !word.starts_with("--host")) return 0;
   }
   return 0;
+}
+
+// Whether the answer may depend on verbs other than the first word: it is what shells complete, or
+// help, which has its global options in the order of all verbs. -nh is a request for help as well.
+bool shows_all_verbs(const std::vector<std::string_view>& words) {
+  const auto own_words = std::ranges::subrange(words.begin(), std::ranges::find(words, "--"));
+  return words.front() == "completion" || std::ranges::any_of(own_words, [](std::string_view word) {
+           const bool letters = word.starts_with('-') && !word.starts_with("--");
+           return word.starts_with("--help") || (letters && word.find('h') != word.npos);
+         });
 }
 
 std::variant<Verb, int> parse_words(int argc, const char* const* argv);
@@ -122,13 +142,9 @@ std::variant<Verb, int> parse_words(int argc, const char* const* argv) {
       .exit_codes("On a terminal, gpuyard without a command is gpuyard top.");
   std::vector<std::string> hosts;
   VerbList verbs(program.options(), hosts);
-  // Slurm runs its hooks for every job: those do not wait for the options of all other verbs.
-  const bool hook = argc > 2 && std::string_view(argv[1]) == "slurm";
-  if (hook) {
-    verbs.add("Multiple machines", add_slurm);
-  } else {
-    add_verbs(verbs);
-  }
+  // The options of all verbs take longer than most verbs, and their memory stays with the program.
+  if (!shows_all_verbs({argv + 1, argv + argc})) verbs.add_verb(argv[1]);
+  if (verbs.empty()) verbs.add_all();
   if (const auto code = program.parse(argc, argv)) return *code;
   Verb& given = verbs.given();
   const auto selected =

@@ -10,6 +10,7 @@
 
 #include "cli/command_line_for_tests.h"
 #include "cli/completion.h"
+#include "cli/options.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -33,6 +34,25 @@ void for_each_verb(const std::function<void(const Path&, const VerbText&)>& chec
   };
   walk({}, whole_program(), walk);
 }
+
+// Adds the verb of each row of verbs.h to a program of its own.
+struct RowCheck {
+  template <class... AnyVerb>
+  void add(const char* /*heading*/, const VerbRow<AnyVerb>&... rows) {
+    (check(rows), ...);
+  }
+
+  template <class AnyVerb>
+  void check(const VerbRow<AnyVerb>& row) {
+    Program program("program", "Cook", "1");
+    AnyVerb verb;
+    row.add_to(program.options(), verb);
+    EXPECT_EQ(program.text().verbs.front().name, row.name);
+    ++count;
+  }
+
+  std::size_t count = 0;
+};
 
 ParseOutcome end_of_all(const Path& path, const std::vector<std::string>& more) {
   Words words;
@@ -194,6 +214,24 @@ TEST(Help, OptionTextIsShort) {
       EXPECT_EQ(option.help.find("[default"), option.help.npos) << name;
       EXPECT_EQ(option.help.find("[env"), option.help.npos) << name;
       EXPECT_FALSE(option.argument && option.metavar.empty()) << name;
+    }
+  });
+}
+
+// By this name a verb is added without all others.
+TEST(VerbRow, HasTheNameOfItsVerb) {
+  RowCheck rows;
+  add_verbs(rows);
+  EXPECT_EQ(rows.count, whole_program().verbs.size());
+}
+
+// Help has its global options in the order of all verbs, also where only one of them is added.
+TEST(Help, IsTheSameInEveryForm) {
+  for_each_verb([](const Path& path, const VerbText& /*verb*/) {
+    if (path.size() != 1) return;
+    const std::string help = help_on(path);
+    for (const char* const form : {"-h", "--help=x", "--nosuch -h"}) {
+      EXPECT_EQ(end_of_all(path, shell_words(form)).out, help) << path.front();
     }
   });
 }

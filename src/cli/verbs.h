@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -674,20 +675,39 @@ Options add_completion(Options program, CompletionVerb&);
 Options add_sim(Options program, SimVerb&);
 Options add_dial_stdio(Options program, DialStdioVerb&);
 
+// A verb by its name on the command line.
+template <class AnyVerb>
+struct VerbRow {
+  std::string_view name;
+  Options (*add_to)(Options program, AnyVerb&);
+};
+
 // Adds every verb under the headings of --help, in their order.
 template <class VerbList>
 void add_verbs(VerbList& verbs) {
-  verbs.add("Getting started", add_devices, add_top, add_watch, add_run, add_leases, add_doctor);
-  verbs.add("Monitoring", add_query, add_processes, add_why, add_check, add_history, add_events,
-            add_smi, add_record, add_replay);
-  verbs.add("Leasing", add_queue, add_free, add_lease, add_cordon, add_uncordon);
-  verbs.add("Multiple machines", add_fleet, add_slurm, add_kube);
-  verbs.add("Accounting", add_energy, add_usage);
-  verbs.add("GPU settings", add_power, add_clocks, add_persistence, add_compute_mode, add_ecc,
-            add_reset, add_restore, add_audit, add_operations);
-  verbs.add("Alerts", add_alerts);
-  verbs.add("Daemon and tools", add_serve, add_config, add_token, add_tls, add_named_host,
-            add_driver, add_sim, add_dial_stdio, add_version, add_schema, add_completion);
+  verbs.add("Getting started", VerbRow{"devices", add_devices}, VerbRow{"top", add_top},
+            VerbRow{"watch", add_watch}, VerbRow{"run", add_run}, VerbRow{"leases", add_leases},
+            VerbRow{"doctor", add_doctor});
+  verbs.add("Monitoring", VerbRow{"query", add_query}, VerbRow{"processes", add_processes},
+            VerbRow{"why", add_why}, VerbRow{"check", add_check}, VerbRow{"history", add_history},
+            VerbRow{"events", add_events}, VerbRow{"smi", add_smi}, VerbRow{"record", add_record},
+            VerbRow{"replay", add_replay});
+  verbs.add("Leasing", VerbRow{"queue", add_queue}, VerbRow{"free", add_free},
+            VerbRow{"lease", add_lease}, VerbRow{"cordon", add_cordon},
+            VerbRow{"uncordon", add_uncordon});
+  verbs.add("Multiple machines", VerbRow{"fleet", add_fleet}, VerbRow{"slurm", add_slurm},
+            VerbRow{"kube", add_kube});
+  verbs.add("Accounting", VerbRow{"energy", add_energy}, VerbRow{"usage", add_usage});
+  verbs.add("GPU settings", VerbRow{"power", add_power}, VerbRow{"clocks", add_clocks},
+            VerbRow{"persistence", add_persistence}, VerbRow{"compute-mode", add_compute_mode},
+            VerbRow{"ecc", add_ecc}, VerbRow{"reset", add_reset}, VerbRow{"restore", add_restore},
+            VerbRow{"audit", add_audit}, VerbRow{"operations", add_operations});
+  verbs.add("Alerts", VerbRow{"alerts", add_alerts});
+  verbs.add("Daemon and tools", VerbRow{"serve", add_serve}, VerbRow{"config", add_config},
+            VerbRow{"token", add_token}, VerbRow{"tls", add_tls}, VerbRow{"host", add_named_host},
+            VerbRow{"driver", add_driver}, VerbRow{"sim", add_sim},
+            VerbRow{"dial-stdio", add_dial_stdio}, VerbRow{"version", add_version},
+            VerbRow{"schema", add_schema}, VerbRow{"completion", add_completion});
 }
 
 }  // namespace gpuyard::cli
