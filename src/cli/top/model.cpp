@@ -123,9 +123,17 @@ const protocol::Device* device_of(const Model& model) {
 }
 
 std::vector<const protocol::Device*> gpus_of(const Model& model) {
+  struct NamedGpu {
+    std::string name;
+    const protocol::Device* device;
+  };
+  std::vector<NamedGpu> named;
+  for (const protocol::Device& device : model.data.snapshot.devices) {
+    named.push_back({name_of(device), &device});
+  }
   std::vector<const protocol::Device*> gpus;
-  for (const GpuRow& row : in_list_order(model, Pane::overview, gpu_rows(model.data))) {
-    gpus.push_back(row.device);
+  for (const NamedGpu& gpu : in_list_order(model, Pane::overview, std::move(named))) {
+    gpus.push_back(gpu.device);
   }
   return gpus;
 }

@@ -206,7 +206,7 @@ std::optional<std::int64_t> number_of(const Sample& sample, Metric metric, std::
 }
 
 std::string json_key(const MetricRow& row, std::uint16_t index) {
-  std::string key = gpuyard::json_key(row);
+  const std::string& key = gpuyard::json_key(row);
   return index == 0 ? key : key + "/" + element_of(row.dimension, index);
 }
 

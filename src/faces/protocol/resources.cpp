@@ -29,6 +29,19 @@ bool is_fast(Metric metric) {
   return fast[static_cast<std::size_t>(metric)];
 }
 
+// The rows of a GPU by JSON key, as a map of reasons has them: each is added behind the last one.
+const std::vector<const MetricRow*>& rows_by_key() {
+  static const auto sorted = [] {
+    std::vector<const MetricRow*> rows;
+    for (const MetricRow& row : catalog()) {
+      if (row.subject == MetricSubject::device) rows.push_back(&row);
+    }
+    std::ranges::sort(rows, {}, [](const MetricRow* row) { return gpuyard::json_key(*row); });
+    return rows;
+  }();
+  return sorted;
+}
+
 // Returns the list of processes; empty if there is none, and then `missing` says why.
 const ProcessList* list_of(const DeviceState& device, Reasons& missing) {
   const auto& list = device.sample.processes();
@@ -76,16 +89,14 @@ Device device_of(const DeviceState& device, TimePoint now, const ProcessDirector
              {},
              {}};
   std::optional<TimePoint> oldest;
-  for (const MetricRow& row : catalog()) {
-    if (row.subject != MetricSubject::device) continue;
-    const auto readings = device.sample.all(row.metric);
-    if (readings.empty()) {
-      out.missing[json_key(row, 0)] = device.info.fault.value_or(Missing{});
-    }
+  const auto add_missing = [&](const MetricRow& row, std::uint16_t index, const Missing& why) {
+    out.missing.emplace_hint(out.missing.end(), json_key(row, index), why);
+  };
+  for (const MetricRow* const row : rows_by_key()) {
+    const auto readings = device.sample.all(row->metric);
+    if (readings.empty()) add_missing(*row, 0, device.info.fault.value_or(Missing{}));
     for (const Reading& reading : readings) {
-      if (const Missing* missing = reading.missing()) {
-        out.missing[json_key(row, reading.index)] = *missing;
-      }
+      if (const Missing* missing = reading.missing()) add_missing(*row, reading.index, *missing);
       if (is_fast(reading.metric)) {
         oldest = std::min(oldest.value_or(reading.taken), reading.taken);
       }
