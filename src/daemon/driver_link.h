@@ -56,11 +56,13 @@ class DriverLink final : private driver::DriverHostListener, private telemetry::
  private:
   void on_inventory(const Inventory&) override;
   void on_no_driver(const Error&) override;
-  void on_reply(const ReadReply& reply) override { telemetry_.on_reply(reply); }
+  void on_replies(const std::vector<ReadReply>& replies) override {
+    telemetry_.on_replies(replies);
+  }
   void on_command_reply(const CommandReply&) override;
   void on_event(const DeviceEvent& event) override { event_collector_.on_driver_event(event); }
   void on_host_down(const std::string& why) override;
-  bool read(const ReadRequest& request) override { return host_.read(request); }
+  bool read(const std::vector<ReadRequest>& requests) override { return host_.read(requests); }
   events::EventCollector::Listener event_listener();
   void follow_kernel_log(bool simulated);
   void follow_runtime_power(bool simulated);

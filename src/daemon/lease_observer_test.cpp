@@ -36,12 +36,13 @@ class LeaseObserverTest : public ::testing::Test, protected telemetry::ReadReque
     loop_.run_posted();
   }
 
-  bool read(const ReadRequest& request) override {
-    requests_.push_back(request);
+  bool read(const std::vector<ReadRequest>& requests) override {
+    requests_.insert(requests_.end(), requests.begin(), requests.end());
     return true;
   }
   // Answers all requests to the driver; each answer may bring another request.
   void answer() {
+    loop_.run_posted();
     while (!requests_.empty()) {
       const ReadRequest request = requests_.back();
       requests_.pop_back();
@@ -54,7 +55,7 @@ class LeaseObserverTest : public ::testing::Test, protected telemetry::ReadReque
       if (request.probes.contains(Probe::processes)) {
         sample.set(ProcessList{loop_.now(), std::vector<GpuProcess>{{11, {}, 1000, {}}}});
       }
-      telemetry_.on_reply({request.id, request.device, sample});
+      telemetry_.on_replies({{request.id, request.device, sample}});
     }
   }
   void observe(bool fresh) {
@@ -105,6 +106,7 @@ TEST_F(LeaseObserverTest, FreshObservationUsesListsTakenAfterRequest) {
   answer();
   const TimePoint asked = loop_.now();
   observe(true);
+  loop_.run_posted();
   ASSERT_EQ(requests_.size(), 1U);
   EXPECT_EQ(requests_[0].probes, (ProbeSet{Probe::processes, Probe::memory}));
   answer();

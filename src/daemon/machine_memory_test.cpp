@@ -61,8 +61,8 @@ class MemoryFixture : private telemetry::ReadRequester {
   }
 
  private:
-  bool read(const ReadRequest& request) override {
-    asked_.push_back(request);
+  bool read(const std::vector<ReadRequest>& requests) override {
+    asked_.insert(asked_.end(), requests.begin(), requests.end());
     return true;
   }
   void answer() {
@@ -73,7 +73,7 @@ class MemoryFixture : private telemetry::ReadRequester {
       request.probes.each([&](Probe probe) {
         for (const Metric metric : row_of(probe).fills) sample.set({metric, 0, loop_.now(), value});
       });
-      telemetry.on_reply({request.id, request.device, sample});
+      telemetry.on_replies({{request.id, request.device, sample}});
     }
   }
 

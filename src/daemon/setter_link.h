@@ -43,7 +43,7 @@ class SetterLink final : private driver::DriverHostListener {
   void refuse_waiting(const Error&);
   void on_inventory(const Inventory&) override;
   void on_no_driver(const Error&) override;
-  void on_reply(const ReadReply&) override {}
+  void on_replies(const std::vector<ReadReply>&) override {}
   void on_event(const DeviceEvent&) override {}
   void on_command_reply(const CommandReply&) override;
   void on_host_down(const std::string& why) override;

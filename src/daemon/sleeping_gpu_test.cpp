@@ -29,9 +29,9 @@ class LaptopAlertsTest : public telemetry::TelemetryTest {
     const LaptopAlertsTest& test_;
   };
 
-  bool read(const ReadRequest& request) override {
+  bool read(const std::vector<ReadRequest>& requests) override {
     used_at_ = loop_.now();
-    return TelemetryTest::read(request);
+    return TelemetryTest::read(requests);
   }
   void SetUp() override {
     used_at_ = loop_.now();

@@ -17,7 +17,18 @@ class AnsweringReader final : public telemetry::ReadRequester {
   AnsweringReader(Loop& loop, telemetry::Telemetry& telemetry)
       : loop_(loop), telemetry_(telemetry) {}
 
-  bool read(const ReadRequest& request) override {
+  bool read(const std::vector<ReadRequest>& requests) override {
+    for (const ReadRequest& request : requests) answer(request);
+    return true;
+  }
+
+  bool lists_processes = true;
+  std::map<Metric, std::int64_t> numbers = {{Metric::temperature_core, 40},
+                                            {Metric::memory_total, 80'000'000'000}};
+  std::map<Metric, Missing> missing = {};  // in place of a number
+
+ private:
+  void answer(const ReadRequest& request) {
     Sample sample;
     request.probes.each([&](Probe probe) {
       for (const Metric metric : row_of(probe).fills) {
@@ -28,16 +39,9 @@ class AnsweringReader final : public telemetry::ReadRequester {
     for (const auto& [metric, why] : missing) sample.set({metric, 0, loop_.now(), why});
     if (lists_processes) sample.set(ProcessList{loop_.now(), std::vector<GpuProcess>{}});
     loop_.post(
-        [this, request, sample] { telemetry_.on_reply({request.id, request.device, sample}); });
-    return true;
+        [this, request, sample] { telemetry_.on_replies({{request.id, request.device, sample}}); });
   }
 
-  bool lists_processes = true;
-  std::map<Metric, std::int64_t> numbers = {{Metric::temperature_core, 40},
-                                            {Metric::memory_total, 80'000'000'000}};
-  std::map<Metric, Missing> missing = {};  // in place of a number
-
- private:
   Loop& loop_;
   telemetry::Telemetry& telemetry_;
 };

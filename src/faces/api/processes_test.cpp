@@ -13,12 +13,14 @@ class OneList final : public telemetry::ReadRequester {
  public:
   explicit OneList(ManualLoop& loop) : loop_(loop) {}
 
-  bool read(const ReadRequest& request) override {
-    loop_.post([this, request] {
-      Sample sample = missing_sample(request.probes, {}, loop_.now());
-      sample.set(ProcessList{loop_.now(), std::vector{GpuProcess{7, {}, {}, {}}}});
-      listener->on_reply({request.id, request.device, sample});
-    });
+  bool read(const std::vector<ReadRequest>& requests) override {
+    for (const ReadRequest& request : requests) {
+      loop_.post([this, request] {
+        Sample sample = missing_sample(request.probes, {}, loop_.now());
+        sample.set(ProcessList{loop_.now(), std::vector{GpuProcess{7, {}, {}, {}}}});
+        listener->on_replies({{request.id, request.device, sample}});
+      });
+    }
     return true;
   }
 

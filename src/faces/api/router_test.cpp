@@ -23,9 +23,11 @@ class FakeReader final : public telemetry::ReadRequester {
  public:
   FakeReader(ManualLoop& loop, const FakeFleet& fleet) : loop_(loop), backend_(fleet.backend()) {}
 
-  bool read(const ReadRequest& request) override {
-    ++asked;
-    if (!silent.contains(request.device)) loop_.post([this, request] { answer(request); });
+  bool read(const std::vector<ReadRequest>& requests) override {
+    for (const ReadRequest& request : requests) {
+      ++asked;
+      if (!silent.contains(request.device)) loop_.post([this, request] { answer(request); });
+    }
     return true;
   }
 
@@ -41,7 +43,7 @@ class FakeReader final : public telemetry::ReadRequester {
       reading.taken = loop_.now();
       sample.set(std::move(reading));
     }
-    listener->on_reply({request.id, request.device, sample});
+    listener->on_replies({{request.id, request.device, sample}});
   }
 
   ManualLoop& loop_;

@@ -42,8 +42,8 @@ BOOST_DESCRIBE_STRUCT(Refusal, (), (error))
 // A driver that refuses every query until the test sets who answers.
 class ForwardingReader final : public telemetry::ReadRequester {
  public:
-  bool read(const ReadRequest& request) override {
-    return reader != nullptr && reader->read(request);
+  bool read(const std::vector<ReadRequest>& requests) override {
+    return reader != nullptr && reader->read(requests);
   }
   telemetry::ReadRequester* reader = nullptr;
 };

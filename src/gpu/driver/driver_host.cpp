@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -23,6 +24,7 @@
 #include "gpu/driver/execute_command.h"
 #include "gpu/driver/message.h"
 #include "gpu/driver/read_workers.h"
+#include "gpu/driver/reply_collector.h"
 
 namespace gpuyard::driver {
 namespace {
@@ -48,6 +50,7 @@ class DriverHost {
         gpu_count_(session.gpu_count),
         own_time_(session.own_time),
         backend_(backend),
+        replies_([this](ReadReplies replies) { send_replies(std::move(replies)); }),
         read_workers_(
             backend, session.gpu_count,
             {[this](ReadReply reply) { send_reply(std::move(reply)); }, [this] { send_hello(); }}) {
@@ -67,6 +70,7 @@ class DriverHost {
     const EventWorker events(backend_,
                              [this](DeviceEvent event) { send_to_daemon(std::move(event)); });
     for (;;) {
+      send_late_replies();
       auto message = receive_request(socket_, Wait::yes);
       if (!message) break;
       std::visit([this](const auto& request) { handle(request); }, *message);
@@ -76,12 +80,26 @@ class DriverHost {
   }
 
  private:
-  void handle(const ReadRequest& request) {
-    if (read_workers_.read(request)) return;
-    const Missing why{MissingReason::failed,
-                      "the driver-host does not have this GPU, or is too busy"};
-    send_to_daemon(ReadReply{request.id, request.device,
-                             missing_sample(request.probes, why, BootClock::now())});
+  void handle(const ReadRequests& requests) {
+    replies_.expect(requests, BootClock::now());
+    for (const ReadRequest& request : requests) {
+      if (read_workers_.read(request)) continue;
+      const Missing why{MissingReason::failed,
+                        "the driver-host does not have this GPU, or is too busy"};
+      replies_.add(
+          {request.id, request.device, missing_sample(request.probes, why, BootClock::now())});
+    }
+  }
+
+  // Returns when the daemon has sent something, or when no reply waits for that of another GPU.
+  void send_late_replies() {
+    while (const auto deadline = replies_.deadline()) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - BootClock::now());
+      pollfd readable{socket_, POLLIN, 0};
+      if (::poll(&readable, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0))) > 0)
+        return;
+      replies_.send_late(BootClock::now());
+    }
   }
 
   void handle(const CommandRequest& request) {
@@ -113,10 +131,18 @@ class DriverHost {
   }
 
   void send_reply(ReadReply reply) {
-    const bool over = is_driver_gone(reply.sample);
-    send_to_daemon(std::move(reply));
+    if (!is_driver_gone(reply.sample)) return replies_.add(std::move(reply));
+    send_to_daemon(ReadReplies{std::move(reply)});
     // Ends this host; the daemon starts another one, which loads the library again.
-    if (over) ::shutdown(socket_, SHUT_RDWR);
+    ::shutdown(socket_, SHUT_RDWR);
+  }
+
+  void send_replies(ReadReplies replies) {
+    const DriverHostMessage message(std::move(replies));
+    const auto sent = send_message(socket_, message, Wait::yes);
+    const auto& all = std::get<ReadReplies>(message);
+    if (sent || sent.error().code != Errc::invalid || all.size() == 1) return;
+    for (const ReadReply& one : all) send_to_daemon(ReadReplies{one});
   }
 
   // Returns false if the daemon is gone.
@@ -131,6 +157,7 @@ class DriverHost {
   const std::shared_ptr<Backend> backend_;
   Mutex hello_mutex_;
   bool first_hello_ GUARDED_BY(hello_mutex_) = true;
+  ReplyCollector replies_;
   ReadWorkers read_workers_;  // declared after the members that its threads use
   std::optional<CommandWorkers> command_workers_;  // used by the main thread only
 };

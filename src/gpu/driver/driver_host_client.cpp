@@ -55,9 +55,10 @@ void DriverHostClient::start() {
   });
 }
 
-bool DriverHostClient::read(const ReadRequest& request) {
-  if (!hello_received_ || !send_message(process_.socket.get(), request, Wait::no)) return false;
-  if (pending_reads_++ == 0) last_reply_at_ = loop_.now();
+bool DriverHostClient::read(const ReadRequests& requests) {
+  if (!hello_received_ || !send_message(process_.socket.get(), requests, Wait::no)) return false;
+  if (pending_reads_ == 0) last_reply_at_ = loop_.now();
+  pending_reads_ += requests.size();
   return true;
 }
 
@@ -85,10 +86,10 @@ void DriverHostClient::handle(const CommandReply& reply) {
   if (hello_received_) listener_.on_command_reply(reply);
 }
 
-void DriverHostClient::handle(const ReadReply& reply) {
+void DriverHostClient::handle(const ReadReplies& replies) {
   last_reply_at_ = loop_.now();
-  pending_reads_ -= pending_reads_ > 0 ? 1 : 0;
-  listener_.on_reply(reply);
+  pending_reads_ -= std::min(replies.size(), pending_reads_);
+  listener_.on_replies(replies);
 }
 
 void DriverHostClient::handle(const DeviceEvent& event) {
@@ -120,7 +121,10 @@ void DriverHostClient::on_readable() {
     auto message = receive_message(process_.socket.get(), Wait::no, &descriptors);
     if (!descriptors.empty()) take_descriptors(std::move(descriptors));
     if (message) {
+      const bool awaited = pending_reads_ > 0 || std::holds_alternative<CommandReply>(*message);
       std::visit([this](const auto& what) { handle(what); }, *message);
+      // Nothing more is expected now. The loop calls again if there is more.
+      if (awaited && pending_reads_ == 0) return;
     } else if (message.error().code == Errc::busy) {
       return;
     } else {

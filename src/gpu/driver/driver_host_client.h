@@ -24,7 +24,7 @@ class DriverHostListener {
   virtual ~DriverHostListener() = default;
   virtual void on_inventory(const Inventory&) = 0;
   virtual void on_no_driver(const Error&) = 0;  // the driver is tried again from time to time
-  virtual void on_reply(const ReadReply&) = 0;
+  virtual void on_replies(const ReadReplies&) = 0;
   virtual void on_event(const DeviceEvent&) = 0;
   virtual void on_command_reply(const CommandReply&) = 0;
   virtual void on_host_down(const std::string& why) = 0;  // pending replies are lost
@@ -58,7 +58,7 @@ class DriverHostClient {
 
   void start();
   // Return false if there is no host now or it is too busy.
-  bool read(const ReadRequest&);
+  bool read(const ReadRequests&);
   bool send_command(const CommandRequest&);
   // True: there is a host, or one that will have sent Hello or failed soon. False: there is none,
   // and the next one is started only after a while, or after resume().
@@ -99,7 +99,7 @@ class DriverHostClient {
   void take_descriptors(std::vector<UniqueFd>);
   bool take_indexes(const Inventory&);
   void handle(const Hello&);
-  void handle(const ReadReply&);
+  void handle(const ReadReplies&);
   void handle(const DeviceEvent&);
   void handle(const CommandReply&);
   void handle(const Pong&);

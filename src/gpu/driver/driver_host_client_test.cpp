@@ -31,7 +31,9 @@ class CapturingListener final : public DriverHostListener {
  public:
   void on_inventory(const Inventory& fleet) override { fleets.push_back(fleet); }
   void on_no_driver(const Error& error) override { errors.push_back(error); }
-  void on_reply(const ReadReply& reply) override { replies.push_back(reply); }
+  void on_replies(const ReadReplies& all) override {
+    replies.insert(replies.end(), all.begin(), all.end());
+  }
   void on_event(const DeviceEvent& event) override { events.push_back(event); }
   void on_command_reply(const CommandReply& reply) override { commands.push_back(reply); }
   void on_host_down(const std::string& why) override { downs.push_back(why); }
@@ -85,19 +87,19 @@ TEST_F(DriverHostClientTest, HelloPublishesInventory) {
 
 TEST_F(DriverHostClientTest, ReadBeforeHelloIsRefused) {
   client_.start();
-  EXPECT_FALSE(client_.read({1, "GPU-0", {Probe::power}}));
+  EXPECT_FALSE(client_.read({{1, "GPU-0", {Probe::power}}}));
   send(hello_with_gpus(1));
-  EXPECT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));
+  EXPECT_TRUE(client_.read({{1, "GPU-0", {Probe::power}}}));
 }
 
 TEST_F(DriverHostClientTest, ReadsAndRepliesAreForwarded) {
   client_.start();
   send(hello_with_gpus(1));
-  ASSERT_TRUE(client_.read({9, "GPU-0", {Probe::power}}));
+  ASSERT_TRUE(client_.read({{9, "GPU-0", {Probe::power}}}));
   const auto asked = receive_request(host_.get(), Wait::no);
   ASSERT_TRUE(asked.ok());
-  EXPECT_EQ(std::get<ReadRequest>(*asked).id, 9U);
-  send(ReadReply{9, "GPU-0", {}});
+  EXPECT_EQ(std::get<ReadRequests>(*asked).at(0).id, 9U);
+  send(ReadReplies{{9, "GPU-0", {}}});
   ASSERT_EQ(listener_.replies.size(), 1U);
   EXPECT_EQ(listener_.replies[0].id, 9U);
 }
@@ -117,7 +119,7 @@ TEST_F(DriverHostClientTest, ExitedHostIsReportedAndRestarted) {
   send(hello_with_gpus(1));
   end_host();
   EXPECT_EQ(listener_.downs, std::vector<std::string>{"driver-host exited; starting another"});
-  EXPECT_FALSE(client_.read({1, "GPU-0", {Probe::power}}));
+  EXPECT_FALSE(client_.read({{1, "GPU-0", {Probe::power}}}));
   loop_.advance(DriverHostClient::kMinRestartDelay);
   EXPECT_EQ(spawned_, 2);
   send(hello_with_gpus(1));
@@ -187,7 +189,7 @@ TEST_F(DriverHostClientTest, LongRunningHostIsReplacedQuickly) {
 TEST_F(DriverHostClientTest, UnresponsiveHostIsReplaced) {
   client_.start();
   send(hello_with_gpus(2));
-  ASSERT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));
+  ASSERT_TRUE(client_.read({{1, "GPU-0", {Probe::power}}}));
   loop_.advance(DriverHostClient::kSilenceTimeout + DriverHostClient::kSilenceTimeout / 6);
   EXPECT_EQ(listener_.downs,
             std::vector<std::string>{"driver-host has not responded for 30 s; starting another"});
@@ -203,10 +205,10 @@ TEST_F(DriverHostClientTest, IdleHostIsNotReplaced) {
 TEST_F(DriverHostClientTest, StuckGpuDoesNotReplaceHost) {
   client_.start();
   send(hello_with_gpus(2));
-  ASSERT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));  // never answered
+  ASSERT_TRUE(client_.read({{1, "GPU-0", {Probe::power}}}));  // never answered
   for (std::uint64_t id = 2; id < 100; ++id) {
-    ASSERT_TRUE(client_.read({id, "GPU-1", {Probe::power}}));
-    send(ReadReply{id, "GPU-1", {}});
+    ASSERT_TRUE(client_.read({{id, "GPU-1", {Probe::power}}}));
+    send(ReadReplies{{id, "GPU-1", {}}});
     loop_.advance(std::chrono::seconds(1));
   }
   EXPECT_TRUE(listener_.downs.empty());
@@ -239,7 +241,7 @@ TEST_F(DriverHostClientTest, LongCommandIsNoSilence) {
 TEST_F(DriverHostClientTest, UnansweredReadsReplaceHostDespiteCommandReplies) {
   client_.start();
   send(hello_with_gpus(1));
-  ASSERT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));
+  ASSERT_TRUE(client_.read({{1, "GPU-0", {Probe::power}}}));
   for (int i = 0; i < 36; ++i) {
     loop_.advance(std::chrono::seconds(1));
     if (listener_.downs.empty()) send(CommandReply{});
@@ -353,7 +355,7 @@ TEST_F(DriverHostClientTest, FloodIsReadInBatches) {
   client_.start();
   send(hello_with_gpus(1));
   std::size_t sent = 0;
-  while (send_message(host_.get(), ReadReply{sent, "GPU-0", {}}, Wait::no).ok()) ++sent;
+  while (send_message(host_.get(), ReadReplies{{sent, "GPU-0", {}}}, Wait::no).ok()) ++sent;
   ASSERT_GT(sent, 64U);
   loop_.make_readable(fd_);
   EXPECT_EQ(listener_.replies.size(), 64U);

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -43,6 +44,11 @@ class DriverHostTest : public ::testing::Test {
     EXPECT_TRUE(message.ok());
     return message ? std::get<Message>(*message) : Message{};
   }
+  ReadReply receive_reply() {
+    const auto replies = receive<ReadReplies>();
+    EXPECT_EQ(replies.size(), 1U);
+    return replies.empty() ? ReadReply{} : replies.front();
+  }
 
   std::jthread host_;
   UniqueFd daemon_;  // destroyed first, which ends the host
@@ -71,19 +77,54 @@ TEST_F(DriverHostTest, ReadIsAnswered) {
   const auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
   serve(fleet);
   receive<Hello>();
-  const ReadRequest request{5, fleet.inventory().devices[0].id, {Probe::temperature}};
+  const ReadRequests request{{5, fleet.inventory().devices[0].id, {Probe::temperature}}};
   ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
-  const auto reply = receive<ReadReply>();
+  const ReadReply reply = receive_reply();
   EXPECT_EQ(reply.id, 5U);
   EXPECT_EQ(*reply.sample.number(Metric::temperature_core), 40);
+}
+
+TEST_F(DriverHostTest, EachReadOfOneMessageIsAnswered) {
+  const auto fleet = FakeFleet::with_healthy_gpus(3, 1000);
+  serve(fleet);
+  receive<Hello>();
+  ReadRequests requests;
+  for (const DeviceInfo& gpu : fleet.inventory().devices)
+    requests.push_back({requests.size() + 1, gpu.id, {Probe::temperature}});
+  requests.push_back({9, "GPU-nobody", {Probe::temperature}});
+  ASSERT_TRUE(send_message(daemon_.get(), requests, Wait::yes).ok());
+  // In one message, unless this machine is too busy: ReplyCollector.
+  std::set<std::uint64_t> answered;
+  while (answered.size() < requests.size()) {
+    for (const ReadReply& reply : receive<ReadReplies>()) answered.insert(reply.id);
+  }
+  EXPECT_EQ(answered, (std::set<std::uint64_t>{1, 2, 3, 9}));
+}
+
+TEST_F(DriverHostTest, BlockedGpuDelaysOtherRepliesByAMomentOnly) {
+  auto fleet = FakeFleet::with_healthy_gpus(3, 1000);
+  serve(fleet);
+  receive<Hello>();
+  fleet.block(1);
+  ReadRequests requests;
+  for (const DeviceInfo& gpu : fleet.inventory().devices)
+    requests.push_back({requests.size() + 1, gpu.id, {Probe::temperature}});
+  ASSERT_TRUE(send_message(daemon_.get(), requests, Wait::yes).ok());
+  std::set<std::uint64_t> answered;
+  while (answered.size() < 2) {
+    for (const ReadReply& reply : receive<ReadReplies>()) answered.insert(reply.id);
+  }
+  EXPECT_EQ(answered, (std::set<std::uint64_t>{1, 3}));
+  fleet.unblock(1);
+  EXPECT_EQ(receive_reply().id, 2U);
 }
 
 TEST_F(DriverHostTest, ReadOfUnknownGpuIsAnsweredWithoutReading) {
   serve(FakeFleet::with_healthy_gpus(1, 1000));
   receive<Hello>();
-  const ReadRequest request{6, "GPU-nobody", {Probe::temperature}};
+  const ReadRequests request{{6, "GPU-nobody", {Probe::temperature}}};
   ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
-  const auto reply = receive<ReadReply>();
+  const ReadReply reply = receive_reply();
   EXPECT_EQ(reply.id, 6U);
   EXPECT_EQ(reply.sample.number(Metric::temperature_core), nullptr);
 }
@@ -106,9 +147,9 @@ TEST_F(DriverHostTest, DriverGoneReplyIsSentBeforeExit) {
                     {MissingReason::driver_gone, "Driver/library version mismatch"});
   serve(fleet);
   receive<Hello>();
-  const ReadRequest request{5, fleet.inventory().devices[0].id, {Probe::temperature}};
+  const ReadRequests request{{5, fleet.inventory().devices[0].id, {Probe::temperature}}};
   ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
-  EXPECT_EQ(receive<ReadReply>().id, 5U);
+  EXPECT_EQ(receive_reply().id, 5U);
   EXPECT_EQ(receive_message(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
 }
 

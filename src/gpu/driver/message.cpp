@@ -26,7 +26,7 @@ Result<void> send_any(int socket, const Message& message, std::span<const int> d
   thread_local std::string bytes;  // keeps its capacity
   bytes.clear();
   Encoder(bytes).put(message);
-  if (bytes.size() > kMaxMessage) return Error{Errc::internal, "driver message too long"};
+  if (bytes.size() > kMaxMessage) return Error{Errc::invalid, "driver message too long"};
   return send_bytes(socket, bytes, descriptors, wait);
 }
 

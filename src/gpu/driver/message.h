@@ -1,5 +1,6 @@
-// The messages between the daemon and its driver-host: one per SOCK_SEQPACKET datagram. The setter
-// answers in the same form; setter_record.h has what it receives.
+// The messages between the daemon and its driver-host: one per SOCK_SEQPACKET datagram. Reads of
+// several GPUs are one message, and so are their replies. The setter answers in the same form;
+// setter_record.h has what it receives.
 //
 // Converts records to bytes and back, for the socket between the daemon and its driver-host. Both
 // ends are the same binary on the same machine, so there is no version and no byte order. Decoding
@@ -43,8 +44,11 @@ BOOST_DESCRIBE_STRUCT(Hello, (), (fleet, error_code, error, version))
 struct Pong {};
 BOOST_DESCRIBE_STRUCT(Pong, (), ())
 
-using DriverHostRequest = std::variant<ReadRequest, CommandRequest>;
-using DriverHostMessage = std::variant<Hello, ReadReply, DeviceEvent, CommandReply, Pong>;
+using ReadRequests = std::vector<ReadRequest>;
+using ReadReplies = std::vector<ReadReply>;
+
+using DriverHostRequest = std::variant<ReadRequests, CommandRequest>;
+using DriverHostMessage = std::variant<Hello, ReadReplies, DeviceEvent, CommandReply, Pong>;
 
 // The largest message in bytes; 64 GPUs fit well. A longer datagram is refused, not cut.
 inline constexpr std::size_t kMaxMessage = std::size_t{64} * 1024;

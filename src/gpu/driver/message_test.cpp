@@ -97,7 +97,7 @@ TEST(Codec, AnEventOfAnUnknownKindIsRefused) {
 }
 
 TEST(Codec, AMessageCutAnywhereIsRefused) {
-  const std::string bytes = encoded(DriverHostMessage(ReadReply{42, "GPU-a", some_sample()}));
+  const std::string bytes = encoded(DriverHostMessage(ReadReplies{{42, "GPU-a", some_sample()}}));
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     EXPECT_FALSE(decoded<DriverHostMessage>(std::string_view(bytes).substr(0, length))) << length;
   }
@@ -141,7 +141,7 @@ TEST(Codec, CorruptedCommandIsRejectedOrDecodedConsistently) {
 TEST(Codec, RandomBytesAreRefusedOrDecodedSafely) {
   std::mt19937 random(20260101);
   for (int round = 0; round < 20'000; ++round) {
-    std::string bytes = encoded(DriverHostMessage(ReadReply{1, "GPU-a", some_sample()}));
+    std::string bytes = encoded(DriverHostMessage(ReadReplies{{1, "GPU-a", some_sample()}}));
     for (int flips = 0; flips < 3; ++flips) {
       bytes[random() % bytes.size()] = static_cast<char>(random());
     }

@@ -17,6 +17,10 @@ class FreshReadTest : public TelemetryTest {
     telemetry_.read_fresh({Probe::memory},
                           [this](const SnapshotPtr& result) { results_.push_back(result); });
   }
+  void begin_fresh_read() {
+    request_fresh_read();
+    loop_.run_posted();
+  }
   const Reading& memory(std::size_t result, std::size_t gpu) const {
     return *results_.at(result)->devices.at(gpu).sample.find(Metric::memory_used);
   }
@@ -28,7 +32,7 @@ TEST_F(FreshReadTest, QueriesDriverAtOnceForRequestedProbesOnly) {
   start(2);
   value_ = 99;
   loop_.advance(milliseconds(500));
-  request_fresh_read();
+  begin_fresh_read();
   ASSERT_EQ(pending_requests_.size(), 2U);
   EXPECT_EQ(pending_requests_[0].probes, ProbeSet{Probe::memory});
   answer();
@@ -43,6 +47,7 @@ TEST_F(FreshReadTest, SomeGpusAreReadAlone) {
   loop_.advance(milliseconds(500));
   const auto keep = [this](const SnapshotPtr& result) { results_.push_back(result); };
   telemetry_.read_fresh({Probe::memory}, {"GPU-1"}, keep);
+  loop_.run_posted();
   ASSERT_EQ(pending_requests_.size(), 1U);
   EXPECT_EQ(pending_requests_[0].device, "GPU-1");
   telemetry_.read_fresh({Probe::memory}, {"GPU-0"}, keep);  // these two share the next read
@@ -97,9 +102,9 @@ TEST_F(FreshReadTest, EarlierQueryReplyIsNotFresh) {
   const ReadRequest tick = pending_requests_.front();
   const Sample old = sample(tick);  // read before the fresh read was requested
   loop_.advance(milliseconds(10));
-  request_fresh_read();
+  begin_fresh_read();
   pending_requests_.clear();
-  telemetry_.on_reply({tick.id, tick.device, old});
+  telemetry_.on_replies({{tick.id, tick.device, old}});
   EXPECT_TRUE(results_.empty());
   answer();
   ASSERT_EQ(results_.size(), 1U);
@@ -108,7 +113,7 @@ TEST_F(FreshReadTest, EarlierQueryReplyIsNotFresh) {
 TEST_F(FreshReadTest, ConcurrentCallersShareNextRead) {
   start(1);
   loop_.advance(milliseconds(500));
-  request_fresh_read();
+  begin_fresh_read();
   request_fresh_read();
   request_fresh_read();
   EXPECT_EQ(pending_requests_.size(), 1U);
@@ -118,6 +123,17 @@ TEST_F(FreshReadTest, ConcurrentCallersShareNextRead) {
   EXPECT_EQ(results_.size(), 3U);
   EXPECT_EQ(results_[1], results_[2]) << "the second and third share one";
   EXPECT_NE(results_[0], results_[1]);
+}
+
+TEST_F(FreshReadTest, CallersOfOneTurnShareARead) {
+  start(1);
+  loop_.advance(milliseconds(500));
+  request_fresh_read();
+  request_fresh_read();
+  EXPECT_TRUE(pending_requests_.empty());
+  answer();
+  ASSERT_EQ(results_.size(), 2U);
+  EXPECT_EQ(results_[0], results_[1]);
 }
 
 TEST_F(FreshReadTest, UnresponsiveGpuDoesNotDelayResult) {
@@ -144,7 +160,7 @@ TEST_F(FreshReadTest, MissingDriverPostsEmptyResult) {
 TEST_F(FreshReadTest, HostExitFailsPendingRead) {
   start(1);
   loop_.advance(milliseconds(500));
-  request_fresh_read();
+  begin_fresh_read();
   telemetry_.on_host_down("driver-host exited");
   ASSERT_EQ(results_.size(), 1U);
   EXPECT_EQ(memory(0, 0).missing()->reason, MissingReason::failed);

@@ -12,6 +12,11 @@
 namespace gpuyard::telemetry {
 namespace {
 
+// A fresh read begins so many turns of the loop after its first caller: some microseconds where
+// nothing else is ready. The clients of the read before, which have just been answered, then share
+// it with those that waited meanwhile, and do not need a read of their own.
+constexpr int kFreshReadTurns = 4;
+
 const Missing kOverdue{MissingReason::timed_out, ""};
 
 const Reading* fresh_reading(const Sample& sample, Metric metric, TimePoint since) {
@@ -194,11 +199,14 @@ void Telemetry::tick() {
   if (is_due(kRareInterval)) due = due | probes_of(Tier::rare);
   update_suspends();
   ++ticks_;
+  std::vector<PollState*> all;
+  all.reserve(poll_states_.size());
   for (PollState& poll_state : poll_states_) {
     if (poll_state.is_unresponsive(loop_.now())) errors_.record(poll_state.info(), kOverdue);
     poll_state.make_due(due);
-    send_next_query(poll_state);
+    all.push_back(&poll_state);
   }
+  send_next_queries(all);
   if (!can_skip_snapshot()) {
     publish_timer_ = loop_.call_after(kPublishTimeout, [this] { publish(); });
   }
@@ -218,30 +226,47 @@ bool Telemetry::can_skip_snapshot() const {
       });
 }
 
-void Telemetry::send_next_query(PollState& poll_state) {
-  const ProbeSet probes = poll_state.next_probes();
-  if (probes.empty()) return;
-  const ReadRequest request{next_id_++, poll_state.info().id, probes};
-  if (requester_.read(request)) poll_state.begin_query(request.id, probes, loop_.now());
+// In one message, which wakes the driver-host once.
+void Telemetry::send_next_queries(const std::vector<PollState*>& poll_states) {
+  std::vector<ReadRequest> requests;
+  std::vector<PollState*> queried;
+  requests.reserve(poll_states.size());
+  queried.reserve(poll_states.size());
+  for (PollState* const poll_state : poll_states) {
+    const ProbeSet probes = poll_state->next_probes();
+    if (probes.empty()) continue;
+    requests.push_back({next_id_++, poll_state->info().id, probes});
+    queried.push_back(poll_state);
+  }
+  if (requests.empty() || !requester_.read(requests)) return;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    queried[i]->begin_query(requests[i].id, requests[i].probes, loop_.now());
+  }
 }
 
 void Telemetry::request_power(const DeviceId& id) {
   PollState* poll_state = find(id);
   if (poll_state == nullptr) return;
   poll_state->make_urgent(kPowerProbes);
-  send_next_query(*poll_state);
+  send_next_queries({poll_state});
 }
 
-void Telemetry::on_reply(const ReadReply& reply) {
-  PollState* poll_state = find(reply.device);
-  const auto accepted = poll_state != nullptr
-                            ? poll_state->finish_query(reply.id, reply.sample, loop_.now())
-                            : std::nullopt;
-  if (!accepted) return;
-  errors_.record(poll_state->info(), *accepted);
-  health_.update(poll_state->info().id, *accepted);
-  power_sampler_.on_sample(poll_state->info().id, *accepted);
-  send_next_query(*poll_state);
+void Telemetry::on_replies(const std::vector<ReadReply>& replies) {
+  std::vector<PollState*> answered;
+  answered.reserve(replies.size());
+  for (const ReadReply& reply : replies) {
+    PollState* const poll_state = find(reply.device);
+    const auto accepted = poll_state != nullptr
+                              ? poll_state->finish_query(reply.id, reply.sample, loop_.now())
+                              : std::nullopt;
+    if (!accepted) continue;
+    errors_.record(poll_state->info(), *accepted);
+    health_.update(poll_state->info().id, *accepted);
+    power_sampler_.on_sample(poll_state->info().id, *accepted);
+    answered.push_back(poll_state);
+  }
+  if (answered.empty()) return;
+  send_next_queries(answered);
   finish_fresh_if_complete();
   publish_if_complete();
 }
@@ -260,21 +285,34 @@ void Telemetry::read_fresh(ProbeSet probes, const std::vector<DeviceId>& gpus,
 void Telemetry::join_fresh_read(ProbeSet probes, OnFreshRead on_done) {
   next_fresh_read_.probes = next_fresh_read_.probes | probes;
   next_fresh_read_.callers.push_back(std::move(on_done));
-  if (!has_fresh_read()) begin_fresh_read();
+  if (!has_fresh_read()) schedule_fresh_read();
+}
+
+void Telemetry::schedule_fresh_read() {
+  if (!std::exchange(fresh_read_scheduled_, true)) begin_fresh_read_after(kFreshReadTurns);
+}
+
+void Telemetry::begin_fresh_read_after(int turns) {
+  loop_.post(lifetime_.guard([this, turns] {
+    if (turns > 1) return begin_fresh_read_after(turns - 1);
+    fresh_read_scheduled_ = false;
+    begin_fresh_read();
+  }));
 }
 
 void Telemetry::begin_fresh_read() {
   fresh_read_ = std::exchange(next_fresh_read_, {});
   fresh_read_.began_at = loop_.now();
   fresh_read_timer_ = loop_.call_after(kFreshReadTimeout, [this] { finish_fresh_read(); });
-  // Without a GPU to query, the fresh read ends at once, but never inside read_fresh().
-  completion_check_ = loop_.call_at(fresh_read_.began_at, [this] { finish_fresh_if_complete(); });
-  if (!driver_.initialised) return;
+  std::vector<PollState*> covered;
+  covered.reserve(poll_states_.size());
   for (PollState& poll_state : poll_states_) {
-    if (!is_covered(poll_state, fresh_read_)) continue;
+    if (!driver_.initialised || !is_covered(poll_state, fresh_read_)) continue;
     poll_state.make_urgent(fresh_read_.probes);
-    send_next_query(poll_state);
+    covered.push_back(&poll_state);
   }
+  send_next_queries(covered);
+  finish_fresh_if_complete();  // without a GPU to query
 }
 
 void Telemetry::finish_fresh_if_complete() {
@@ -286,11 +324,10 @@ void Telemetry::finish_fresh_if_complete() {
 void Telemetry::finish_fresh_read() {
   if (!has_fresh_read()) return;
   fresh_read_timer_.reset();
-  completion_check_.reset();
   const FreshRead finished = std::exchange(fresh_read_, {});
   const auto result = std::make_shared<const Snapshot>(assemble(finished));
   for (const OnFreshRead& on_done : finished.callers) on_done(result);
-  if (!has_fresh_read() && !next_fresh_read_.callers.empty()) begin_fresh_read();
+  if (!next_fresh_read_.callers.empty()) schedule_fresh_read();
 }
 
 void Telemetry::publish_if_complete() {

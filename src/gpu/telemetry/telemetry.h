@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/lifetime.h"
 #include "base/loop.h"
 #include "gpu/device/backend.h"
 #include "gpu/device/catalog.h"
@@ -43,11 +44,12 @@ struct FreshRead {
 // unresponsive or cannot be read is not worth waiting for.
 bool is_complete(const FreshRead&, const std::vector<PollState>&, TimePoint now);
 
-// Carries queries to the driver. Returns false if it cannot now; telemetry tries again.
+// Carries queries to the driver, all of them or none. Returns false if it cannot now; telemetry
+// tries again.
 class ReadRequester {
  public:
   virtual ~ReadRequester() = default;
-  virtual bool read(const ReadRequest&) = 0;
+  virtual bool read(const std::vector<ReadRequest>&) = 0;
 };
 
 // The longest time from a tick to its snapshot, which has the replies that have come by then.
@@ -67,7 +69,8 @@ class Telemetry {
 
   // Reads `probes` of every GPU now, or of these, and answers within kFreshReadTimeout with a
   // snapshot of only these GPUs and rows: the values that came, and "timed out" for the others.
-  // Callers that arrive during a read share the next one, which has what any of them asked for.
+  // Callers that arrive before a read begins share it, and it has what any of them asked for. It
+  // begins a few turns of the loop after the first of them, and once the one before has ended.
   // Does not wait for a GPU that is already unresponsive. The health of a GPU, which rests on more
   // rows, is not known there.
   void read_fresh(ProbeSet probes, OnFreshRead on_done);
@@ -117,7 +120,7 @@ class Telemetry {
   // Messages from the driver's side.
   void on_inventory(const Inventory&);
   void on_no_driver(const Error&);
-  void on_reply(const ReadReply&);
+  void on_replies(const std::vector<ReadReply>&);
   void on_host_down(const std::string& why);
   // on_event() gets each event once. on_duplicate_event() gets the second source's account of it,
   // which only adds what the first did not know.
@@ -132,9 +135,11 @@ class Telemetry {
   bool can_skip_snapshot() const;
   void publish();
   void publish_if_complete();
-  void send_next_query(PollState&);
+  void send_next_queries(const std::vector<PollState*>&);
   void request_power(const DeviceId&);
   void join_fresh_read(ProbeSet, OnFreshRead);
+  void schedule_fresh_read();
+  void begin_fresh_read_after(int turns);
   void begin_fresh_read();
   void finish_fresh_read();
   void finish_fresh_if_complete();
@@ -165,11 +170,12 @@ class Telemetry {
 
   FreshRead fresh_read_;       // in progress while it has callers
   FreshRead next_fresh_read_;  // the callers that arrived meanwhile
+  bool fresh_read_scheduled_ = false;
   Subscription fresh_read_timer_;
-  Subscription completion_check_;
   PowerSampler power_sampler_{loop_, [this](const DeviceId& id) { request_power(id); }};
   Subscription tick_timer_;
   Subscription publish_timer_;
+  Lifetime lifetime_;
 };
 
 }  // namespace gpuyard::telemetry

@@ -29,13 +29,14 @@ inline Inventory fleet_of(std::uint32_t count) {
 // Telemetry with a driver that the test plays: queries queue up until they are answered.
 class TelemetryTest : public ::testing::Test, protected ReadRequester {
  protected:
-  bool read(const ReadRequest& request) override {
+  bool read(const std::vector<ReadRequest>& requests) override {
     if (!accepting_) return false;
-    pending_requests_.push_back(request);
+    pending_requests_.insert(pending_requests_.end(), requests.begin(), requests.end());
     return true;
   }
   // Answers all pending queries except those of the stuck GPU.
   void answer() {
+    loop_.run_posted();  // fresh reads begin there
     std::deque<ReadRequest> stuck;
     while (!pending_requests_.empty()) {
       const ReadRequest request = pending_requests_.front();
@@ -43,7 +44,8 @@ class TelemetryTest : public ::testing::Test, protected ReadRequester {
       if (request.device == stuck_) {
         stuck.push_back(request);
       } else {
-        telemetry_.on_reply({request.id, request.device, sample(request)});
+        telemetry_.on_replies({{request.id, request.device, sample(request)}});
+        loop_.run_posted();
       }
     }
     pending_requests_ = stuck;

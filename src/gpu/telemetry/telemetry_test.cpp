@@ -350,10 +350,10 @@ class LaptopTest : public TelemetryTest {
     LaptopTest& test_;
   };
 
-  bool read(const ReadRequest& request) override {
+  bool read(const std::vector<ReadRequest>& requests) override {
     queried_at_ = loop_.now();
     ++queries_;
-    return TelemetryTest::read(request);
+    return TelemetryTest::read(requests);
   }
   void SetUp() override {
     value_ = 0;  // also the utilisation
