@@ -1,6 +1,7 @@
 #include "gpu/driver/change_log.h"
 
 #include <fcntl.h>
+#include <openssl/evp.h>
 #include <openssl/sha.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -22,15 +23,23 @@
 namespace gpuyard::driver {
 namespace {
 
+constexpr std::string_view kHexDigits = "0123456789abcdef";
 constexpr std::size_t kHashDigits = std::size_t{2} * SHA256_DIGEST_LENGTH;
 constexpr Duration kMinute = std::chrono::minutes(1);
 constexpr Duration kSyncDelay = std::chrono::milliseconds(100);
 
 std::string hash_of(const std::string& previous, std::string_view text) {
+  // Looking the algorithm up takes longer than hashing a line.
+  static const EVP_MD* const kSha256 = ::EVP_MD_fetch(nullptr, "SHA256", nullptr);
   const std::string chained = previous + std::string(text);
   std::array<unsigned char, SHA256_DIGEST_LENGTH> bytes{};
-  ::SHA256(reinterpret_cast<const unsigned char*>(chained.data()), chained.size(), bytes.data());
-  return fmt::format("{:02x}", fmt::join(bytes, ""));
+  ::EVP_Digest(chained.data(), chained.size(), bytes.data(), nullptr, kSha256, nullptr);
+  std::string digits;
+  for (const unsigned char byte : bytes) {
+    digits += kHexDigits[byte >> 4U];
+    digits += kHexDigits[byte & 0xFU];
+  }
+  return digits;
 }
 
 struct HashedLine {
@@ -42,7 +51,7 @@ struct HashedLine {
 std::optional<HashedLine> split_line(std::string_view line) {
   if (line.size() <= kHashDigits || line[kHashDigits] != ' ') return std::nullopt;
   const std::string_view hash = line.substr(0, kHashDigits);
-  if (hash.find_first_not_of("0123456789abcdef") != hash.npos) return std::nullopt;
+  if (hash.find_first_not_of(kHexDigits) != hash.npos) return std::nullopt;
   return HashedLine{std::string(hash), line.substr(kHashDigits + 1)};
 }
 
@@ -230,44 +239,53 @@ Result<void> ChangeLog::rotate() {
   return lock_and_refresh();
 }
 
-// The caller has the lock of the file.
-Result<void> ChangeLog::append(ChangeLine line) {
+ChangeLine ChangeLog::start_line() const {
+  ChangeLine line;
+  line.boot = boot_;
+  line.previous = hash_;
+  return line;
+}
+
+// Appends all of these lines or none, in one write. The caller has the lock of the file.
+Result<void> ChangeLog::append(std::vector<ChangeLine> lines) {
   if (read_bytes_ >= max_bytes_) {
     GPUYARD_TRY(rotate());
   }
-  if (!started_ && line.step != ChangeStep::start) {
-    ChangeLine first;
-    first.boot = boot_;
-    first.previous = hash_;
-    GPUYARD_TRY(append(std::move(first)));
+  if (!started_) lines.insert(lines.begin(), start_line());
+  const std::string at = to_rfc3339(wall_now());
+  const std::int64_t since_boot_ms =
+      BootClock::now().time_since_epoch() / std::chrono::milliseconds(1);
+  std::uint64_t number = number_;
+  std::string hash = hash_;
+  std::string text = torn_ ? "\n" : "";
+  for (ChangeLine& line : lines) {
+    line.number = ++number;
+    line.at = at;
+    line.since_boot_ms = since_boot_ms;
+    const std::string json = json::to_json(line);
+    hash = hash_of(hash, json);
+    text.append(hash).append(" ").append(json).append("\n");
   }
-  line.number = number_ + 1;
-  line.at = to_rfc3339(wall_now());
-  line.since_boot_ms = BootClock::now().time_since_epoch() / std::chrono::milliseconds(1);
-  const std::string text = json::to_json(line);
-  const std::string hash = hash_of(hash_, text);
-  if (auto written = write(fmt::format("{}{} {}\n", torn_ ? "\n" : "", hash, text)); !written) {
-    return written;
-  }
+  GPUYARD_TRY(write(text));
   started_ = true;
   torn_ = false;
   hash_ = hash;
-  apply_line(line);
+  for (const ChangeLine& line : lines) apply_line(line);
   schedule_sync();
   return {};
 }
 
-Result<void> ChangeLog::write(const std::string& line) {
-  const ssize_t written = ::write(file_.get(), line.data(), line.size());
-  if (written == static_cast<ssize_t>(line.size())) {
-    read_bytes_ += line.size();
+Result<void> ChangeLog::write(const std::string& lines) {
+  const ssize_t written = ::write(file_.get(), lines.data(), lines.size());
+  if (written == static_cast<ssize_t>(lines.size())) {
+    read_bytes_ += lines.size();
     return {};
   }
   auto error = written < 0 ? system_error("writing " + path_)
                            : Error{Errc::unavailable, "writing " + path_ + ": the disk is full"};
-  if (written > 0 && ::ftruncate(file_.get(), static_cast<off_t>(read_bytes_)) != 0) {
-    read_bytes_ += static_cast<std::size_t>(written);
-    torn_ = true;
+  // What stays is read before the next line is written.
+  if (written > 0) {
+    [[maybe_unused]] const int cut = ::ftruncate(file_.get(), static_cast<off_t>(read_bytes_));
   }
   return error;
 }
@@ -280,20 +298,20 @@ Result<std::uint64_t> ChangeLog::begin(const ChangeLine& change, std::int64_t ch
     unlock();
     return Error{Errc::busy, "too many changes"};
   }
-  Result<void> done = append_results();
-  if (done && missed_ > 0) {
-    ChangeLine missed;
+  std::vector<ChangeLine> lines = results_;
+  if (missed_ > 0) {
+    ChangeLine& missed = lines.emplace_back();
     missed.step = ChangeStep::missed;
     missed.of = missed_;
     missed.missed_since = to_rfc3339(missed_since_);
-    done = append(std::move(missed));
-    if (done) missed_ = 0;
   }
-  if (done) done = append(change);
-  const std::uint64_t number = number_;
+  lines.push_back(change);
+  auto done = append(std::move(lines));
   unlock();
   if (!done) return std::move(done).error();
-  return number;
+  results_.clear();
+  missed_ = 0;
+  return number_;
 }
 
 void ChangeLog::finish(std::uint64_t number, const CommandReply& reply) {
@@ -304,18 +322,10 @@ void ChangeLog::finish(std::uint64_t number, const CommandReply& reply) {
   if (!reply.failure && reply.after) line.value = reply.after->now;
   const MutexLock lock(mutex_);
   // A disk that stays full must not fill the memory.
-  if (results_.size() >= kMaxResults) results_.pop_front();
+  if (results_.size() >= kMaxResults) results_.erase(results_.begin());
   results_.push_back(std::move(line));
   if (reply.failure) return write_results();
   schedule_sync();
-}
-
-Result<void> ChangeLog::append_results() {
-  while (!results_.empty()) {
-    GPUYARD_TRY(append(results_.front()));
-    results_.pop_front();
-  }
-  return {};
 }
 
 void ChangeLog::flush() {
@@ -325,7 +335,7 @@ void ChangeLog::flush() {
 
 void ChangeLog::write_results() {
   if (results_.empty() || !lock_and_refresh()) return;
-  static_cast<void>(append_results().ok());
+  if (append(results_)) results_.clear();
   unlock();
 }
 

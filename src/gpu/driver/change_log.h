@@ -102,10 +102,10 @@ class ChangeLog {
                                                   std::int64_t changes_per_minute) const
       REQUIRES(mutex_);
   void record_change(const DeviceId&, TimePoint) REQUIRES(mutex_);
-  Result<void> append(ChangeLine) REQUIRES(mutex_);
-  Result<void> append_results() REQUIRES(mutex_);
+  Result<void> append(std::vector<ChangeLine>) REQUIRES(mutex_);
+  ChangeLine start_line() const REQUIRES(mutex_);
   void write_results() REQUIRES(mutex_);
-  Result<void> write(const std::string& line) REQUIRES(mutex_);
+  Result<void> write(const std::string& lines) REQUIRES(mutex_);
   Result<void> rotate() REQUIRES(mutex_);
   void schedule_sync() REQUIRES(mutex_);
   void run_sync_loop(const std::stop_token&);
@@ -127,7 +127,7 @@ class ChangeLog {
   std::map<Key, ValueHistory> histories_ GUARDED_BY(mutex_);
   std::string file_boot_ GUARDED_BY(mutex_);  // of the lines read last
 
-  std::deque<ChangeLine> results_ GUARDED_BY(mutex_);  // to be written
+  std::vector<ChangeLine> results_ GUARDED_BY(mutex_);  // to be written
   bool dirty_ GUARDED_BY(mutex_) = false;
   std::condition_variable_any sync_wakeup_;
   std::jthread sync_thread_;  // last: uses the members above

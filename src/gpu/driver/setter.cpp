@@ -190,7 +190,6 @@ class Setter {
         },
         [this](const CommandReply& reply) {
           if (!send_to_daemon(reply)) log::error("Failed to send response to caller");
-          std::this_thread::yield();  // the daemon answers its client first
           executor_->finish(reply);
         },
         [this](const Error& why) { refuse(why); });
