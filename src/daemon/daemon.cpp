@@ -128,8 +128,7 @@ void Daemon::start() {
       [this](const telemetry::SnapshotPtr& now) { pipeline_.run(now); });
   energy_.meter().start();
   control_.control().set_on_operation([this](const control::Operation& operation) {
-    // The response to the caller goes first.
-    loop_.post(lifetime_.guard([this, operation] { api_.on_operation(operation); }));
+    post_after_response([this, operation] { api_.on_operation(operation); });
     using enum control::ChangeOutcome;
     const control::ChangeResult& change = operation.result;
     if (operation.state != control::OperationState::done) return;
@@ -142,11 +141,10 @@ void Daemon::start() {
     api_.add_missing_restrictions({why.text()});
   });
   leases_.set_on_change([this](const lease::Lease& now, lease::LeaseState before) {
-    // The response to the caller goes first.
-    loop_.post(lifetime_.guard([this, now, before] {
+    post_after_response([this, now, before] {
       usage_.on_lease_change(now, before);
       api_.on_lease_change(now);
-    }));
+    });
   });
   api_.start();
   leases_.start();
@@ -156,6 +154,13 @@ void Daemon::start() {
   driver_.start({.memory = machine_memory_, .control = control_, .alerts = alerts_},
                 [this](const DeviceId& gpu) { return is_needed(gpu); });
   service_manager_.start_watchdog(loop_, workers_.store);
+}
+
+// Runs the work after the response to the caller. The response is posted after this call, and
+// before the second post.
+void Daemon::post_after_response(std::function<void()> work) {
+  loop_.post(
+      lifetime_.guard([this, work = std::move(work)] { loop_.post(lifetime_.guard(work)); }));
 }
 
 // An acknowledgement says that the GPU may be used, or that a missing one was taken out for good.

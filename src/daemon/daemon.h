@@ -59,6 +59,7 @@ class Daemon {
   void notify_ready(const Snapshot&);
   void on_config_loaded(Result<ConfigReloader::LoadedConfig>);
   void on_acknowledged(const andon::Alert&, const andon::Rule&);
+  void post_after_response(std::function<void()> work);
 
   http::IoLoop& loop_;
   const ServeOptions& options_;
