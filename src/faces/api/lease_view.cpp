@@ -120,7 +120,7 @@ const DeviceInfo* info_of(const LeaseFacts& facts, const DeviceId& id) {
 
 protocol::Lease view_of(const LeaseFacts& facts, const lease::Lease& lease, const Viewer& viewer) {
   protocol::Lease view;
-  static_cast<lease::LeaseStatus&>(view) = lease;
+  static_cast<lease::LeaseStatus&>(view) = static_cast<const lease::LeaseStatus&>(lease);
   view.binding = lease.spec.binding;
   view.user = user_name_of(facts.users, lease.uid);
   if (viewer.is_local() && !lease.processes.empty()) view.pid = lease.processes.front().pid;
