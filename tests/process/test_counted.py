@@ -26,7 +26,7 @@ CLAIM = {"gpus": GPUS, "binding": "detached", "ttl_s": 600, "answer_within_s": 0
 # reads before the answer is there, gets EAGAIN and waits, two or three times as often. Their bound is that
 # of a busy machine, and catches a loop that wakes up for nothing.
 AT_MOST = {  # allocations, system calls that do something, waits
-    "tick": (1000, 73, 60),
+    "tick": (1000, 46, 50),
     "scrape": (58, 4.5, 9),
     "change": (240, 7.5, 16),
     "claim and its end": (480, 37, 45),

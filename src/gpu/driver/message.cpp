@@ -20,12 +20,14 @@ int flags_of(Wait wait) {
   return wait == Wait::no ? MSG_DONTWAIT : 0;
 }
 
-template <class Message>
-Result<void> send_any(int socket, const Message& message, std::span<const int> descriptors,
-                      Wait wait) {
+// `parts` are those of one message.
+template <class... Parts>
+Result<void> send_parts(int socket, std::span<const int> descriptors, Wait wait,
+                        const Parts&... parts) {
   thread_local std::string bytes;  // keeps its capacity
   bytes.clear();
-  Encoder(bytes).put(message);
+  Encoder encoder(bytes);
+  (encoder.put(parts), ...);
   if (bytes.size() > kMaxMessage) return Error{Errc::invalid, "driver message too long"};
   return send_bytes(socket, bytes, descriptors, wait);
 }
@@ -72,14 +74,18 @@ Result<std::size_t> receive_bytes(int socket, char* bytes, std::size_t capacity,
 }
 
 Result<void> send_message(int socket, const DriverHostRequest& message, Wait wait) {
-  return send_any(socket, message, {}, wait);
+  return send_parts(socket, {}, wait, message);
+}
+Result<void> send_message(int socket, const ReadRequests& requests, Wait wait) {
+  constexpr std::uint8_t kIndex = boost::mp11::mp_find<DriverHostRequest, ReadRequests>::value;
+  return send_parts(socket, {}, wait, kIndex, requests);
 }
 Result<void> send_message(int socket, const DriverHostMessage& message, Wait wait) {
-  return send_any(socket, message, {}, wait);
+  return send_parts(socket, {}, wait, message);
 }
 Result<void> send_message(int socket, const DriverHostMessage& message,
                           std::span<const int> descriptors, Wait wait) {
-  return send_any(socket, message, descriptors, wait);
+  return send_parts(socket, descriptors, wait, message);
 }
 Result<DriverHostRequest> receive_request(int socket, Wait wait) {
   return receive_any<DriverHostRequest>(socket, nullptr, wait);

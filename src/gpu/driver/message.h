@@ -57,6 +57,7 @@ inline constexpr std::size_t kMaxMessage = std::size_t{64} * 1024;
 // Errc::unavailable: the peer is gone.
 enum class Wait { yes, no };
 Result<void> send_message(int socket, const DriverHostRequest&, Wait);
+Result<void> send_message(int socket, const ReadRequests&, Wait);  // without a copy
 Result<void> send_message(int socket, const DriverHostMessage&, Wait);
 // Sends descriptors of ours with the message.
 Result<void> send_message(int socket, const DriverHostMessage&, std::span<const int> descriptors,

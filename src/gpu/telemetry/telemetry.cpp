@@ -15,7 +15,7 @@ namespace {
 // A fresh read begins so many turns of the loop after its first caller: some microseconds where
 // nothing else is ready. The clients of the read before, which have just been answered, then share
 // it with those that waited meanwhile, and do not need a read of their own.
-constexpr int kFreshReadTurns = 4;
+constexpr int kFreshReadTurns = 6;
 
 const Missing kOverdue{MissingReason::timed_out, ""};
 
