@@ -58,7 +58,7 @@ class LeaseDbTest : public ::testing::Test {
     worker_.run_all();
     return loaded.value_or(Error{});
   }
-  Result<void> save(lease::LeaseTransaction entry) {
+  Result<void> save(const lease::LeaseTransaction& entry) {
     std::optional<Result<void>> saved;
     EXPECT_TRUE(db_->save(shared(entry), [&](const Result<void>& done) { saved = done; }));
     worker_.run_all();
