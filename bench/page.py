@@ -21,7 +21,9 @@ BLOCK = re.compile(r"<!-- bench: (\w+) -->\n.*?<!-- end -->\n", re.DOTALL)
 
 
 class Table(NamedTuple):
-    """`rows(result)` gives (name, the row's figures, its cells); a row without figures says why."""
+    """Of one part of the benchmarks. `rows(result)` gives (name, the row's figures, its cells); a row without
+    figures says why."""
+    part: str
     columns: tuple
     rows: object
 
@@ -151,19 +153,19 @@ def top_bars(result):
 
 VIEWER = ("first values, ms", "CPU, % of a core", "to the first row", "RSS, MiB", "to the first row", "B/s")
 TABLES = {
-    "idle": Table(("process, idle with its tiers", "CPU, % of a core", "RSS, MiB"), idle),
-    "listeners": Table(("stream", "listeners", "bytes", "events/s", "CPU, % of a core", "RSS, MiB", "without them"), listeners),
-    "http": Table(("server and route", "bytes", "req/s", "p99, us", "CPU us/req", "of the fixed answer", "of the peers"), http),
-    "pipeline": Table(("step, in process, eight GPUs", "us of CPU"), steps(["pipeline_ns"], STEPS, 1e-3)),
-    "start": Table(("command, median wall time", "ms"), start),
-    "andon": Table(("200 rules", "us of CPU"), steps(["andon_us"], TICKS)),
-    "control": Table(("round trip, us", "p50", "p99", "to the command, p50", "p99"), limits),
-    "lease_steps": Table(("step, in process", "ns of CPU"), steps(["leases", "steps"], LEASE_STEPS)),
-    "lease_socket": Table(("round trip, us", "p50", "p99", "changes/s", "in each commit"), lease_socket),
-    "crowd": Table(("ms", "p50", "p99", "longest", "loop", "MB/s sent", "queues/s"), crowd),
-    "top_8": Table(("8 GPUs", *VIEWER), viewers("8")),
-    "top_64": Table(("64 GPUs", *VIEWER), viewers("64")),
-    "top_bars": Table(("bar", "found", "allowed"), top_bars)}
+    "idle": Table("idle", ("process, idle with its tiers", "CPU, % of a core", "RSS, MiB"), idle),
+    "listeners": Table("listeners", ("stream", "listeners", "bytes", "events/s", "CPU, % of a core", "RSS, MiB", "without them"), listeners),
+    "http": Table("http", ("server and route", "bytes", "req/s", "p99, us", "CPU us/req", "of the fixed answer", "of the peers"), http),
+    "pipeline": Table("pipeline_ns", ("step, in process, eight GPUs", "us of CPU"), steps(["pipeline_ns"], STEPS, 1e-3)),
+    "start": Table("start_ms", ("command, median wall time", "ms"), start),
+    "andon": Table("andon_us", ("200 rules", "us of CPU"), steps(["andon_us"], TICKS)),
+    "control": Table("control", ("round trip, us", "p50", "p99", "to the command, p50", "p99"), limits),
+    "lease_steps": Table("leases", ("step, in process", "ns of CPU"), steps(["leases", "steps"], LEASE_STEPS)),
+    "lease_socket": Table("leases", ("round trip, us", "p50", "p99", "changes/s", "in each commit"), lease_socket),
+    "crowd": Table("crowd", ("ms", "p50", "p99", "longest", "loop", "MB/s sent", "queues/s"), crowd),
+    "top_8": Table("top", ("8 GPUs", *VIEWER), viewers("8")),
+    "top_64": Table("top", ("64 GPUs", *VIEWER), viewers("64")),
+    "top_bars": Table("top", ("bar", "found", "allowed"), top_bars)}
 
 
 def markdown(table, result):
@@ -186,11 +188,17 @@ def provenance():
 
 
 def write(result, page=PAGE, measured_at=None):
-    """Puts the tables into the page. Raises NotMeasured if the page lacks one of them."""
+    """Puts the tables of the parts that were measured into the page. Raises NotMeasured if it lacks one of them."""
     measured_at = measured_at or provenance()
     text = page.read_text()
     missing = TABLES.keys() - {found[1] for found in BLOCK.finditer(text)}
     if missing:
         raise NotMeasured(f"{page.name} has no place for {', '.join(sorted(missing))}")
-    page.write_text(BLOCK.sub(lambda found: (f"<!-- bench: {found[1]} -->\n{measured_at}\n"
-                                             f"{markdown(TABLES[found[1]], result)}<!-- end -->\n"), text))
+
+    def updated(found):
+        name = found[1]
+        if TABLES[name].part not in result:
+            return found[0]
+        return f"<!-- bench: {name} -->\n{measured_at}\n{markdown(TABLES[name], result)}<!-- end -->\n"
+
+    page.write_text(BLOCK.sub(updated, text))

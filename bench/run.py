@@ -8,7 +8,7 @@ machine and hour to hour; the ratios of one run are what to keep.
 With --quick every row is measured for a moment: it shows that each row can be measured, and its figures
 are no figures.
 
-    bench/run.py [--quick | --write] [--seconds 3] [--rounds 3] [--gpus 8] [--json FILE]
+    bench/run.py [--quick | --write] [--part NAME]... [--seconds 3] [--rounds 3] [--gpus 8] [--json FILE]
 """
 
 import argparse
@@ -278,8 +278,9 @@ def measure(options, directory):
     result = {"gpus": options.gpus, "quick": options.quick}
     with Stage() as stage:
         run = Run(options, directory, stage)
-        for number, part in enumerate(PARTS, 1):
-            print(f"bench: part {number} of {len(PARTS)}: {part.title}", file=sys.stderr)
+        parts = [part for part in PARTS if not options.part or part.key in options.part]
+        for number, part in enumerate(parts, 1):
+            print(f"bench: part {number} of {len(parts)}: {part.title}", file=sys.stderr)
             result[part.key] = row(part.measure, run)
     return result
 
@@ -287,8 +288,9 @@ def measure(options, directory):
 def show(result):
     print(f"\n{result['gpus']} simulated GPUs{', each row for a moment only' if result['quick'] else ''}")
     for part in PARTS:
-        print(f"\n{part.title}")
-        table(result[part.key], part.show)
+        if part.key in result:
+            print(f"\n{part.title}")
+            table(result[part.key], part.show)
 
 
 def main():
@@ -296,7 +298,9 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--quick", action="store_true", help="each row for a moment, 90 s in all")
-    kind.add_argument("--write", action="store_true", help="write the tables of docs/performance.md")
+    kind.add_argument("--write", action="store_true", help="write the tables of docs/performance.md that were measured")
+    parser.add_argument("--part", action="append", choices=[part.key for part in PARTS],
+                        help="measure only this part; may be given several times")
     parser.add_argument("--seconds", type=int, help="length of one cell")
     for name in ("rounds", "idle-seconds", "listeners", "listen-seconds", "control-rounds"):
         parser.add_argument(f"--{name}", type=int)

@@ -1,15 +1,10 @@
-#!/usr/bin/env python3
-"""./yard bench --top: what `gpuyard top` costs and how fast it is, beside nvtop, nvitop and gpustat, in one run.
+"""What `gpuyard top` costs and how fast it is, beside nvtop, nvitop and gpustat, in one run.
 
 All of them draw at once, once a second, on terminals of 80x24 of their own. They read one simulated world
 through the same NVML library and are pinned to one core; the terminals' other ends have the other core.
-
-    bench/top.py [--quick] [--json FILE]
 """
 
-import argparse
 import fcntl
-import json
 import os
 import pty
 import re
@@ -18,12 +13,11 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import time
 from pathlib import Path
 
-from rows import NotMeasured, Stage, Unavailable, line, measured, medians, row, table, verdict, why_not
+from rows import NotMeasured, Stage, Unavailable, line, measured, medians, row, table, why_not
 from servers import CLIENT_CORE, LIBRARY, PATIENCE, PROGRAM, ROOT, SERVER_CORE, World, Yard
 
 NVML = LIBRARY / "libnvidia-ml.so.1"
@@ -404,20 +398,3 @@ def show(result):
     for what, one, key, allowed, unit in bars(result):
         line(what, 50, one, lambda one, key=key, allowed=allowed, unit=unit: (
             f"{one[key]:>10.3f}{allowed:>10g} {unit}{'' if one[key] <= allowed else '   MISSED'}"))
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="each row for a moment")
-    parser.add_argument("--json", metavar="FILE", help="write the figures there too")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
-        result = measure(directory, options.quick)
-    show(result)
-    if options.json:
-        Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
-    sys.exit(verdict(result))
-
-
-if __name__ == "__main__":
-    main()

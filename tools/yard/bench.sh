@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # ./yard bench [ARGS] - the benchmarks, against a release build and peers.
 # ./yard bench --quick - each row for a moment, beside those peers that are here already.
-# ./yard bench --top [--quick] - only that of `gpuyard top`, beside nvtop, nvitop and gpustat.
+# ./yard bench --part NAME [ARGS] - only that part, such as `top` or `http`, beside its peers.
 
 # Builds or installs a peer. Where it cannot be had, its rows say so and the others go on.
 peer_of_bench() {
@@ -9,33 +9,35 @@ peer_of_bench() {
 }
 
 yard_bench() {
-  local program=bench/run.py quick=false word
-  if [[ ${1:-} == --top ]]; then
-    program=bench/top.py
-    shift
-  fi
+  local quick=false parts='' previous='' word
   for word in "$@"; do
     case $word in
-      -h | --help) exec python3 "$program" --help ;;
+      -h | --help) exec python3 bench/run.py --help ;;
       --quick) quick=true ;;
+      --part=*) parts+=" ${word#--part=} " ;;
     esac
+    [[ $previous != --part ]] || parts+=" $word "
+    previous=$word
   done
   install_packages build bench
   prepare_web
-  if ! $quick; then
+  build release gpuyard sim_nvml pipeline event_stream bench_control andon_bench lease_bench \
+    bench_lease_socket bench_crowd
+  $quick || prepare_peers "$parts"
+  exec python3 bench/run.py "$@"
+}
+
+# prepare_peers PARTS - those of these parts; of all where there is none.
+prepare_peers() {
+  if [[ -z $1 || $1 == *' top '* ]]; then
     peer_of_bench tools/clients_nvtop.sh
     peer_of_bench tools/clients_venv.sh
   fi
-  if [[ $program == bench/top.py ]]; then
-    build release gpuyard sim_nvml
-    exec python3 "$program" "$@"
-  fi
-  build release gpuyard sim_nvml pipeline event_stream bench_control andon_bench lease_bench \
-    bench_lease_socket bench_crowd
-  if ! $quick; then
+  if [[ -z $1 || $1 == *' http '* ]]; then
     peer_of_bench prepare_venv build/bench-venv bench/peers/requirements.txt
-    peer_of_bench tools/clients_zeusd.sh --optimised
     peer_of_bench tools/clients_all_smi.sh --optimised
   fi
-  exec python3 "$program" "$@"
+  if [[ -z $1 || $1 == *' control '* ]]; then
+    peer_of_bench tools/clients_zeusd.sh --optimised
+  fi
 }

@@ -51,6 +51,15 @@ def test_a_row_without_figures_says_why(tmp_path):
         assert f"| {name} | (not measured: no root) |" in file.read_text()
 
 
+def test_tables_of_parts_that_were_not_measured_stay(tmp_path):
+    file = tmp_path / "performance.md"
+    file.write_text(EMPTY)
+    page.write(RESULT, file, "first:\n")
+    page.write({"leases": RESULT["leases"]}, file, "second:\n")
+    assert file.read_text().count("second:") == 2
+    assert file.read_text().count("first:") == len(page.TABLES) - 2
+
+
 def test_a_page_without_a_place_is_left_alone(tmp_path):
     file = tmp_path / "performance.md"
     file.write_text(EMPTY.replace("<!-- bench: idle -->", ""))
