@@ -92,7 +92,7 @@ class Place:
 
     def link(self, name, target):
         (self.directory / name).parent.mkdir(parents=True, exist_ok=True)
-        (self.directory / name).symlink_to(target)
+        (self.directory / name).symlink_to(Path(target).absolute())
 
     def write(self, name, text):
         """A file of this place; it may be run."""
