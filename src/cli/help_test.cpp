@@ -226,7 +226,7 @@ TEST(VerbRow, HasTheNameOfItsVerb) {
 }
 
 // Help has its global options in the order of all verbs, also where only one of them is added.
-TEST(Help, IsTheSameInEveryForm) {
+TEST(Help, FormsAreEquivalent) {
   for_each_verb([](const Path& path, const VerbText& /*verb*/) {
     if (path.size() != 1) return;
     const std::string help = help_on(path);

@@ -51,7 +51,7 @@ def test_a_row_without_figures_says_why(tmp_path):
         assert f"| {name} | (not measured: no root) |" in file.read_text()
 
 
-def test_tables_of_parts_that_were_not_measured_stay(tmp_path):
+def test_write_keeps_tables_of_unmeasured_parts(tmp_path):
     file = tmp_path / "performance.md"
     file.write_text(EMPTY)
     page.write(RESULT, file, "first:\n")

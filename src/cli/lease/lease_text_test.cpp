@@ -124,7 +124,7 @@ TEST(LeaseRequest, EveryClaimHasAnIdOfItsOwn) {
   EXPECT_NE(claim_of({}).id, claim_of({}).id);
 }
 
-TEST(LeaseRequest, NamesAndLengthsAreReadFromTheOptions) {
+TEST(LeaseRequest, IsFilledFromOptions) {
   const protocol::LeaseRequest request =
       claim_of({"--model", "H100", "--among", "0, GPU-1", "--max-time", "1.5h", "--note", "n"});
   EXPECT_EQ(request.model, "H100");

@@ -128,7 +128,7 @@ TEST(Readings, OfANewerDaemonMayHoldMore) {
   EXPECT_EQ(number_of(*read, Metric::ecc_corrected_volatile_at, 7), 2);
 }
 
-TEST(Readings, MissingOnesGetTheReasonUnderTheirKey) {
+TEST(Readings, MissingReadingsGetTheirReasons) {
   const Sample sample = sample_of({{Metric::power_draw, 0, {}, Missing{}},
                                    {Metric::fan_speed, 0, {}, std::int64_t{30}},
                                    {Metric::fan_speed, 1, {}, Missing{}}});

@@ -48,7 +48,7 @@ TEST(Missing, EveryReasonHasWordsOfItsOwn) {
   }
 }
 
-TEST(Missing, WordsOfADriverAndOfAnOlderGpuyardStayAsTheyAre) {
+TEST(Missing, DriverAndLegacyWordsRoundTrip) {
   for (const auto& [words, reason] :
        {std::pair("Not Supported", MissingReason::not_supported),
         std::pair("Function Not Found", MissingReason::not_supported),

@@ -283,7 +283,7 @@ Result<void> ChangeLog::write(const std::string& lines) {
   }
   auto error = written < 0 ? system_error("writing " + path_)
                            : Error{Errc::unavailable, "writing " + path_ + ": the disk is full"};
-  // What stays is read before the next line is written.
+  // If truncating fails, lock_and_refresh() detects the torn line before the next append.
   if (written > 0) {
     [[maybe_unused]] const int cut = ::ftruncate(file_.get(), static_cast<off_t>(read_bytes_));
   }

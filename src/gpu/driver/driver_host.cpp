@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -94,11 +93,14 @@ class DriverHost {
   // Returns when the daemon has sent something, or when no reply waits for that of another GPU.
   void send_late_replies() {
     while (const auto deadline = replies_.deadline()) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - BootClock::now());
+      const TimePoint now = BootClock::now();
+      if (*deadline <= now) {  // also where the daemon has sent more in the meantime
+        replies_.send_late(now);
+        continue;
+      }
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - now);
       pollfd readable{socket_, POLLIN, 0};
-      if (::poll(&readable, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0))) > 0)
-        return;
-      replies_.send_late(BootClock::now());
+      if (::poll(&readable, 1, static_cast<int>(left.count())) > 0) return;
     }
   }
 

@@ -24,7 +24,7 @@ class ReplyCollectorTest : public ::testing::Test {
   }};
 };
 
-TEST_F(ReplyCollectorTest, RepliesOfOneMessageAreSentWithTheLast) {
+TEST_F(ReplyCollectorTest, RepliesToOneMessageAreBatched) {
   expect({1, 2, 3});
   EXPECT_EQ(collector_.deadline(), now_ + ReplyCollector::kMaxDelay);
   add(2);
@@ -35,14 +35,14 @@ TEST_F(ReplyCollectorTest, RepliesOfOneMessageAreSentWithTheLast) {
   EXPECT_EQ(collector_.deadline(), std::nullopt);
 }
 
-TEST_F(ReplyCollectorTest, ASingleReplyDoesNotWait) {
+TEST_F(ReplyCollectorTest, SingleReplyIsNotDelayed) {
   expect({1});
   EXPECT_EQ(collector_.deadline(), std::nullopt);
   add(1);
   EXPECT_EQ(sent_, Sent{{1}});
 }
 
-TEST_F(ReplyCollectorTest, MessagesDoNotWaitForEachOther) {
+TEST_F(ReplyCollectorTest, BatchesAreIndependent) {
   expect({1, 2});
   expect({3, 4});
   add(3);
@@ -53,7 +53,7 @@ TEST_F(ReplyCollectorTest, MessagesDoNotWaitForEachOther) {
   EXPECT_EQ(sent_, (Sent{{3, 4}, {1, 2}}));
 }
 
-TEST_F(ReplyCollectorTest, ASlowGpuDelaysOthersForAMoment) {
+TEST_F(ReplyCollectorTest, IncompleteBatchIsSentAfterMaxDelay) {
   expect({1, 2, 3});
   add(1);
   collector_.send_late(now_ + ReplyCollector::kMaxDelay - Duration(1));
@@ -66,7 +66,7 @@ TEST_F(ReplyCollectorTest, ASlowGpuDelaysOthersForAMoment) {
   EXPECT_EQ(sent_, (Sent{{1}, {3}, {2}}));
 }
 
-TEST_F(ReplyCollectorTest, NothingIsSentWhereAllAreSlow) {
+TEST_F(ReplyCollectorTest, EmptyBatchIsNotSent) {
   expect({1, 2});
   collector_.send_late(now_ + ReplyCollector::kMaxDelay);
   EXPECT_EQ(sent_, Sent{});

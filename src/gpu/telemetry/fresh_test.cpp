@@ -125,7 +125,7 @@ TEST_F(FreshReadTest, ConcurrentCallersShareNextRead) {
   EXPECT_NE(results_[0], results_[1]);
 }
 
-TEST_F(FreshReadTest, CallersOfOneTurnShareARead) {
+TEST_F(FreshReadTest, CallersShareOneRead) {
   start(1);
   loop_.advance(milliseconds(500));
   request_fresh_read();
