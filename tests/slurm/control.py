@@ -12,8 +12,9 @@ ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "TZ": "UTC"}  # of all d
 
 MUNGED = ("munged", "--foreground", "--force", f"--key-file={MUNGE}/key", f"--seed-file={MUNGE}/seed",
           f"--log-file={MUNGE}/log", f"--pid-file={MUNGE}/pid")
-INSTALL = ("mariadb-install-db", "--no-defaults", f"--datadir={MYSQL}", "--user=root", "--skip-test-db",
-           "--auth-root-authentication-method=normal")
+# MariaDB names its temporary tables by its process ID, which another cluster's has too: /tmp is one for all.
+INSTALL = ("mariadb-install-db", "--no-defaults", f"--datadir={MYSQL}", f"--tmpdir={MYSQL}", "--user=root",
+           "--skip-test-db", "--auth-root-authentication-method=normal")
 DATABASE = ("mariadbd", "--no-defaults", "--user=root", f"--datadir={MYSQL}", f"--tmpdir={MYSQL}",
             f"--socket={DATABASE_SOCKET}", f"--pid-file={MYSQL}/pid", "--skip-networking", "--skip-log-bin",
             "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=8M",
