@@ -54,6 +54,9 @@ constexpr int kBusyTimeoutMs = 500;
 
 constexpr int kCheckpointPages = 1000;  // SQLite's own default
 
+// The size of a WAL that is checkpointed at kCheckpointPages, with the transaction that got there.
+constexpr sqlite3_int64 kFullWalBytes = sqlite3_int64{kCheckpointPages + 32} * (4096 + 24);
+
 // The SQLite VFS with which only connections of this process share a database; the WAL index stays
 // in memory. Null if the default VFS was replaced, as in some tests: a database then has one
 // connection.
@@ -189,7 +192,7 @@ Result<Database> Database::open(const std::string& path, Durability durability, 
   if (!set) return std::move(set).error();
   database.set_checkpoint_pages(kCheckpointPages);
   if (set = database.set_durability(durability); !set) return std::move(set).error();
-  GPUYARD_TRY(database.rewrite_wal());
+  GPUYARD_TRY(database.rewrite_wal(shared != nullptr ? kFullWalBytes : 0));
   sqlite3_db_config(database.database_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
   return opened;
 }
@@ -246,8 +249,9 @@ void Database::keep_wal_on_close() {
   sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
 }
 
-// Writes in place: writing the same bytes again spoils nothing, wherever it is cut off.
-Result<void> Database::rewrite_wal() {
+// Writes in place: writing the same bytes again spoils nothing, wherever it is cut off. SQLite
+// takes zeros for the end of the WAL.
+Result<void> Database::rewrite_wal(std::int64_t reserved_bytes) {
   // Opens the WAL.
   GPUYARD_TRY(this->schema_version());
   sqlite3_file* file = nullptr;
@@ -256,13 +260,23 @@ Result<void> Database::rewrite_wal() {
   sqlite3_int64 size = 0;
   int code = file->pMethods->xFileSize(file, &size);
   std::array<char, 65536> chunk;
-  for (sqlite3_int64 at = 0; code == SQLITE_OK && at < size;) {
+  sqlite3_int64 at = 0;
+  while (code == SQLITE_OK && at < size) {
     const int amount = static_cast<int>(std::min<sqlite3_int64>(size - at, chunk.size()));
     code = file->pMethods->xRead(file, chunk.data(), amount, at);
     if (code == SQLITE_OK) code = file->pMethods->xWrite(file, chunk.data(), amount, at);
     at += amount;
   }
-  if (code == SQLITE_OK && size > 0) code = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
+  chunk.fill(0);
+  while (code == SQLITE_OK && at < reserved_bytes) {
+    const auto amount = std::min<sqlite3_int64>(reserved_bytes - at, chunk.size());
+    if (file->pMethods->xWrite(file, chunk.data(), static_cast<int>(amount), at) != SQLITE_OK) {
+      code = file->pMethods->xTruncate(file, size);  // the disk is full: leave the rest of it free
+      break;
+    }
+    at += amount;
+  }
+  if (code == SQLITE_OK && at > 0) code = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
   if (code == SQLITE_OK) return {};
   return Error{errc_of(code), fmt::format("writing {}-wal again: {}", path_, sqlite3_errstr(code))};
 }

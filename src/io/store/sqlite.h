@@ -152,7 +152,9 @@ class Database {
   // Makes sure that what is read is on the disk. After a sync that failed in an earlier run, the
   // WAL may hold pages that every program can read but a power cut would lose: the kernel takes
   // pages that it could not write for written. Only pages that are written again are tried again.
-  Result<void> rewrite_wal();
+  // Extends the WAL to `reserved_bytes`, so that no commit does: a sync of a file that grew takes
+  // twice as long.
+  Result<void> rewrite_wal(std::int64_t reserved_bytes);
 
   std::string path_;
   std::vector<std::string> remarks_;

@@ -1,9 +1,12 @@
 #include "io/store/sqlite.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <vector>
 
@@ -135,6 +138,46 @@ TEST_F(SqliteTest, SecondConnectionReadsCommittedData) {
   }));
   EXPECT_EQ(count(*reader), 1);
   EXPECT_FALSE(reader->execute("INSERT INTO t VALUES(2)"));
+}
+
+TEST_F(SqliteTest, CommitsDoNotExtendTheWal) {
+  const std::string wal = path() + "-wal";
+  auto writer = Database::open(path(), Durability::full, Database::Sharing::readers);
+  ASSERT_TRUE(writer) << writer.error().message;
+  const auto reserved = std::filesystem::file_size(wal);
+  ASSERT_TRUE(writer->execute("CREATE TABLE t(n INTEGER)"));
+  constexpr int kCommits = 1500;  // the WAL begins anew meanwhile
+  for (int i = 0; i < kCommits; ++i) ASSERT_TRUE(writer->execute("INSERT INTO t VALUES(1)"));
+  EXPECT_EQ(std::filesystem::file_size(wal), reserved);
+
+  // What a kill leaves.
+  const ScratchDirectory copies;
+  const std::string copy = copies.in("copy.db");
+  for (const char* const part : {"", "-wal"})
+    std::filesystem::copy_file(path() + part, copy + part);
+  auto recovered = Database::open(copy, Durability::full, Database::Sharing::readers);
+  ASSERT_TRUE(recovered) << recovered.error().message;
+  EXPECT_EQ(count(*recovered), kCommits);
+}
+
+TEST_F(SqliteTest, FullDiskLeavesTheWalShort) {
+  {
+    auto writer = open();
+    ASSERT_TRUE(writer && writer->execute("CREATE TABLE t(n INTEGER)"));
+  }
+  constexpr rlim_t kMaxBytes = 1 << 20;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{kMaxBytes, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  auto writer = Database::open(path(), Durability::full, Database::Sharing::readers);
+  const auto done = writer ? writer->execute("INSERT INTO t VALUES(1)") : Result<void>();
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  ASSERT_TRUE(writer) << writer.error().message;
+  EXPECT_TRUE(done);
+  EXPECT_LT(std::filesystem::file_size(path() + "-wal"), kMaxBytes / 2);
 }
 
 // An open file description lock conflicts with process locks, even with those of the same process.
