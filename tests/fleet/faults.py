@@ -9,7 +9,6 @@ from pathlib import Path
 from program import children, wait_until
 
 OLDER = Path(__file__).with_name("older.py")
-CLOCK = Path(__file__).with_name("clock.py")
 
 # Greets, takes a request, and answers it in part.
 HALF = r"""#!/bin/sh
@@ -91,13 +90,6 @@ class Faults:
         finally:
             self.trust("host_key")
 
-    @contextlib.contextmanager
-    def sshd_banner(self, size=200_000):
-        """sshd's Banner. sshd sends none above 1 MiB, and ssh refuses one above 256 KiB as a bad packet."""
-        self.enclosure.write(f"{self.place}/banner", ("w" * 79 + "\n") * (size // 80))
-        with self.sshd_with(f"Banner {self.place}/banner"):
-            yield
-
     # The daemon.
 
     def stopped_daemon(self):
@@ -123,11 +115,6 @@ class Faults:
         finally:
             with self.killed_daemon():
                 back()
-
-    def other_world(self, *options):
-        """The node's GPUs are those of `gpuyard sim start OPTIONS`."""
-        usual = self.world_options
-        return self._changed(lambda: self.world_anew(*options), lambda: self.world_anew(*usual))
 
     def other_config(self, text):
         """Adds this to the node's configuration. Only a node with https has one."""
@@ -157,12 +144,6 @@ class Faults:
         words = " ".join(["/usr/bin/python3", "-IS", f"{self.place}/older.py", self.program, *paths])
         return self._other_program(
             f'#!/bin/sh\n[ "$1" = dial-stdio ] || exec {self.program} "$@"\nexec {words}\n')
-
-    def wrong_clock(self, seconds):
-        """The daemon's clock seems to be ahead by so many."""
-        self.enclosure.write(f"{self.place}/clock.py", CLOCK.read_text(encoding="utf-8"))
-        return self._other_program(
-            f"#!/bin/sh\nexec /usr/bin/python3 -IS {self.place}/clock.py {self.program} {seconds}\n")
 
     @contextlib.contextmanager
     def big_banner(self, size=10_000_000):

@@ -72,7 +72,6 @@ class Node(Faults):
         self.https_url = f"https://{self.address}:9411" if https else None
         self.token = self.pin = None
         self.daemon = self.sshd = None
-        self.world_options = ()
         self.world = NodeWorld(self)
         self._write_files()
 
@@ -146,14 +145,8 @@ class Node(Faults):
     # Starting: each function returns a process, of which the first ones end.
 
     def start_world(self, *options):
-        self.world_options = options
         return self.popen(self.program, "sim", "start", *options, user="root",
                           stdout=subprocess.DEVNULL, stderr=self._file("sim.log"))
-
-    def world_anew(self, *options):
-        """While the daemon is away."""
-        self.world.end()
-        assert self.start_world(*options).wait(PATIENCE) == 0, self.log("sim")
 
     def make_certificate(self):
         return self.popen(self.program, "tls", "init", "--state", f"{self.place}/state", "--name",

@@ -44,10 +44,6 @@ class World:
     def uuid(self, index):
         return self.gpu(index)["uuid"]
 
-    def library_path(self):
-        """The LD_LIBRARY_PATH printed by `sim start`: the folder of this world's NVML."""
-        return os.path.dirname(os.path.abspath(os.environ["GPUYARD_SIM_LIB"]))
-
     def load(self, gpu, workload):
         self.must("load", "--gpu", str(gpu), workload)
 

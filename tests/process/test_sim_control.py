@@ -1,5 +1,4 @@
-"""The simulated driver as something that is controlled: who may set, what reached it in which order, and
-what puts settings back."""
+"""The simulated driver as something that is controlled: who may set and change it, and which GPUs it has."""
 
 import os
 import pwd
@@ -8,29 +7,8 @@ import subprocess
 
 import pytest
 
-from nvml_client import Client
 from program import PATIENCE, program_for_others
 from sim_world import World
-
-
-@pytest.fixture
-def client(world):
-    """Clients of the world: client() has initialised NVML."""
-    started = []
-
-    def start(environment=None):
-        one = Client(environment or world.environment)
-        started.append(one)
-        assert one.code("init") == 0
-        return one
-
-    yield start
-    for one in started:
-        one.end()
-
-
-def limit(client, gpu, milliwatts):
-    return client.code("set_limit", client.value("gpu", gpu), milliwatts)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
@@ -55,41 +33,23 @@ def test_setters_option_applies_to_other_user(open_place, setters, allowed):
         world.end()
 
 
-def test_write_log_has_time_writer_values_and_result(world, client):
-    world.start("--gpus", "2")
-    one = client()
-    assert limit(one, 1, 300000) == 0
-    assert limit(one, 0, 100) == 2
-    assert limit(one, 1, 400000) == 0
-    first, second, third = world.write_log()
-    boot_ms = first.pop("at_boot_ms")
-    assert first == {"sequence": 1, "gpu": 1, "uuid": world.uuid(1), "setting": "power_limit",
-                     "values": [300000], "nvml_code": 0, "pid": one.process.pid, "uid": os.geteuid()}
-    with open("/proc/uptime", encoding="ascii") as file:
-        up_ms = float(file.read().split()[0]) * 1000
-    assert up_ms - PATIENCE * 1000 < boot_ms <= up_ms + 1000
-    assert (second["nvml_code"], third["sequence"]) == (2, 3)
-    assert world.writes() == [(1, "power_limit", 300000), (1, "power_limit", 400000)]
-    assert world.writes(ok_only=False)[1] == (0, "power_limit", 100, "code 2")
-    assert world.writes(gpu=1, after=1) == [(1, "power_limit", 400000)]
-    assert world.write_count() == 3
-
-
-def test_a_fault_inside_the_client_is_no_write(world, client):
-    world.start("--gpus", "1")
-    one = client()
-    world.fail(0, "set_power_limit", 999)
-    assert limit(one, 0, 300000) == 999
-    assert world.writes(ok_only=False) == []
-
-
-def test_dead_client_no_longer_blocks_reset(world, client):
-    world.start("--gpus", "1")
-    first, second = client(), client()
-    first.end()  # killed, with NVML initialised
-    assert world.sim("reset", "--gpu", "0", "--as-driver").returncode == 7
-    second.end()
-    world.must("reset", "--gpu", "0", "--as-driver")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can try it as another user")
+def test_other_user_may_read_world_but_not_change(open_place):
+    world = World(open_place)
+    try:
+        world.start("--gpus", "1")
+        program = program_for_others(open_place)
+        as_nobody = {"env": world.environment, "user": 65534, "group": 65534, "extra_groups": [],
+                     "capture_output": True, "text": True, "timeout": PATIENCE, "check": False}
+        assert subprocess.run([program, "sim", "status"], **as_nobody).returncode == 0
+        for arguments in (["inject", "--gpu", "0", "--lost"], ["load", "--gpu", "0", "idle"],
+                          ["run", "--gpu", "0", "--", "true"], ["reset", "--gpu", "0"]):
+            done = subprocess.run([program, "sim", *arguments], **as_nobody)
+            assert done.returncode == 4 and "this simulated world belongs to another user" in done.stderr, arguments
+        assert subprocess.run([program, "sim", "stop"], **as_nobody).returncode == 4
+        assert not world.gpu(0)["lost"]
+    finally:
+        world.end()
 
 
 def test_daemon_keeps_driver_open_until_its_end(daemon, run):
@@ -100,3 +60,13 @@ def test_daemon_keeps_driver_open_until_its_end(daemon, run):
     os.kill(yard.driver_host(), signal.SIGSTOP)  # and it still has
     assert run("sim", "reset", "--gpu", "0", "--as-driver", **there).returncode == 7
     assert run("sim", "reset", "--gpu", "0", **there).returncode == 0  # a test may
+
+
+def test_serve_takes_a_mixed_fleet_and_refuses_nonsense(daemon, run, record_property):
+    record_property("contract", "A15")
+    yard = daemon("--simulate", "3", "--model", "a100:1,rtx4090:1,t4")
+    names = [gpu["name"] for gpu in yard.get("/api/gpu/devices").json()["devices"]]
+    assert names == ["NVIDIA A100-SXM4-80GB", "NVIDIA GeForce RTX 4090", "Tesla T4"]
+    wrong = run("serve", "--simulate", "4", "--model", "a100:1,t4:1")
+    assert wrong.returncode == 2 and "is 2 GPUs, not 4" in wrong.stderr
+    assert run("serve", "--model", "t4").returncode == 2

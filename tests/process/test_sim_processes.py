@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -60,17 +59,6 @@ def test_sim_run_sets_gpu_and_passes_exit_status(world):
     wait_until(lambda: not world.pids(1), "their ends to be noticed")
 
 
-def test_running_process_is_attached_until_killed(world, children):
-    world.start("--gpus", "2", "--load", "idle")
-    process = sleeper(world.environment)
-    children.append(process)
-    world.must("attach", "--pid", str(process.pid), "--gpu", "1", "--vram", "2G", "--load", "0.5")
-    assert world.pids(1) == [process.pid]
-    process.kill()
-    # A zombie, which is not reaped yet, counts as dead.
-    wait_until(lambda: not world.pids(1), "the killed process to be gone")
-
-
 def test_cuda_visible_devices_names_gpus_of_process(world, children):
     world.start("--gpus", "4", "--load", "idle")
     process = sleeper(world.environment | {"CUDA_VISIBLE_DEVICES": f"{world.uuid(0)[:12]}, 3"})
@@ -91,22 +79,3 @@ def test_attach_without_visible_gpu_needs_gpu_option(world, children):
     assert world.sim("attach", "--pid", "4194304").returncode == 6
     assert world.sim("attach", "--gpu", "0").returncode == 2
     assert world.sim("attach", "--pid", str(without.pid), "--synthetic", "3", "--gpu", "0").returncode == 2
-
-
-def test_ten_thousand_synthetic_processes_cost_little(world):
-    world.start("--gpus", "8", "--load", "idle")
-    world.must("attach", "--synthetic", "10000", "--gpu", "5", "--vram", "1M", "--load", "0")
-    pids = world.pids(5)
-    assert len(set(pids)) == 10_000
-    assert min(pids) > 4_194_304  # pids that no process can have
-    keeper = world.status()["keeper_pid"]
-
-    def cpu_seconds():
-        with open(f"/proc/{keeper}/schedstat", encoding="ascii") as file:
-            return int(file.read().split()[0]) / 1e9
-    before, began = cpu_seconds(), time.monotonic()
-    time.sleep(1)  # what it uses in a second is what is tested
-    share = (cpu_seconds() - before) / (time.monotonic() - began)
-    assert share < 0.05, f"the keeper takes {share:.1%} of a core"
-    world.must("attach", "--synthetic", "0", "--gpu", "5")
-    assert world.pids(5) == []
