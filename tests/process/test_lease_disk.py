@@ -2,10 +2,6 @@
 not stored, the reason is reported, and grants resume once the disk works.
 """
 
-import glob
-import json
-import os
-import resource
 import sqlite3
 import subprocess
 import time
@@ -15,9 +11,6 @@ import pytest
 from control_client import Caller
 from own_disk import fill
 from program import wait_until
-
-UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-NO_ROOM = (4000, resource.RLIM_INFINITY)  # less than one page of the WAL
 
 
 class Yard:
@@ -78,56 +71,6 @@ def place_of(lease):
 @pytest.fixture
 def yard(daemon, world, tmp_path):
     return Yard(daemon, world, tmp_path / "yard")
-
-
-def limit_files(yard, limit):
-    resource.prlimit(yard.daemon.process.pid, resource.RLIMIT_FSIZE, limit)
-
-
-def test_full_disk_grants_no_lease_but_keeps_held(yard):
-    first = yard.granted()
-    limit_files(yard, NO_ROOM)
-    yard.refused("full", "I/O error")
-    assert yard.held() == {first["id"]: place_of(first)}
-    limit_files(yard, UNLIMITED)
-    second = yard.granted()
-    assert second["fence"] > first["fence"]
-    assert yard.held() == {each["id"]: place_of(each) for each in (first, second)}
-
-
-def test_kill_on_full_disk_restores_only_granted_leases(yard):
-    first = yard.granted()
-    limit_files(yard, NO_ROOM)
-    yard.refused("full", "I/O error")
-    yard.restart()
-    wait_until(lambda: yard.held() == {first["id"]: place_of(first)}, "the lease")
-    assert yard.granted()["fence"] > first["fence"]
-
-
-def test_truncated_database_loses_no_acknowledged_lease(yard):
-    first = yard.granted()
-    for file in glob.glob(yard.daemon.state + "/state.db*"):
-        os.truncate(file, 100)
-    limit_files(yard, NO_ROOM)  # so that it is opened again, and only then can that be seen
-    yard.refused("full", "I/O error", "malformed", "not a database")
-    limit_files(yard, UNLIMITED)
-    second = yard.granted()
-    assert glob.glob(yard.daemon.state + "/state.db.corrupt-*")
-    assert second["fence"] > first["fence"]
-    both = {each["id"]: place_of(each) for each in (first, second)}
-    assert yard.held() == both
-    yard.restart()
-    wait_until(lambda: yard.held() == both, "both leases in the next life")
-
-
-def test_corrupt_record_at_start_gives_no_fence_twice(yard):
-    first = yard.granted()
-    yard.daemon.stop()
-    for file in glob.glob(yard.daemon.state + "/state.db*"):
-        with open(file, "wb") as broken:
-            broken.write(b"broken" * 2000)
-    yard.restart()
-    assert yard.granted()["fence"] > first["fence"] + 1_000_000_000
 
 
 def test_newer_schema_version_is_untouched_and_grants_stop(yard, run):

@@ -87,20 +87,24 @@ def test_holders_child_is_member_and_others_are_unleased(world, yard, processes)
     caller.close()
 
 
-def test_lease_drains_until_last_process_ends(world, yard, processes):
-    caller, lease = claim(yard)
-    gpu, = [one["index"] for one in lease["gpus"]]
-    marked = processes(orphan=True, GPUYARD_LEASE=lease["id"])
-    attach(world, marked, gpu)
-    wait_until(lambda: marked in world.pids(gpu), "the process to be on its GPU")
-    path = f"{LEASES}/{lease['id']}"
-    released = caller.ask("DELETE", f"{path}?fence={lease['fence']}")
-    assert released.status == 200, released.text
-    drains = wait_until(lambda: (one := caller.ask("GET", path).json()["lease"])["why"] and one,
-                        "why it drains")
-    assert drains["state"] == "draining" and str(marked) in drains["why"]
-    os.kill(marked, 9)
-    wait_until(lambda: caller.ask("GET", path).json()["lease"]["state"] == "ended", "its end")
+def test_process_without_lease_is_an_alert(world, daemon, processes, tmp_path):
+    world.start("--gpus", "2", "--load", "idle")
+    rules, config = tmp_path / "rules.toml", tmp_path / "gpuyard.toml"
+    rules.write_text("[rule.squatter]\nhold_s = 0\nclear_hold_s = 0\n", encoding="utf-8")
+    config.write_text(f'[alerts]\nfile = "{rules}"\n', encoding="utf-8")
+    yard = daemon("--config", str(config), GPUYARD_SIM_WORLD=str(world.directory))
+    caller, lease = claim(yard)  # before the first lease, processes are no squatters
+    other = 1 - lease["gpus"][0]["index"]
+    stray = processes(orphan=True)
+    attach(world, stray, other)
+
+    def alerts():
+        return [one for one in yard.get("/api/gpu/alerts").json()["alerts"] if one["rule"] == "squatter"]
+    alert, = wait_until(alerts, "the alert")
+    assert alert["gpu"]["index"] == other and alert["level"] == "warning"
+    assert f"(PID {stray} (" in alert["message"]
+    os.kill(stray, 9)
+    wait_until(lambda: not alerts(), "the end of the alert")
     caller.close()
 
 
@@ -150,12 +154,3 @@ def test_launcher_and_workers_are_adopted_in_one_lease(world, yard, run):
         launcher.wait()
     path = f"{LEASES}/{lease['id']}"
     wait_until(lambda: yard.get(path).json()["lease"]["state"] == "ended", "its end with the tree")
-
-
-# Their numbers are no process's: nothing can be said of them, and nothing is.
-def test_invisible_process_withholds_gpu_but_is_not_unleased(world, yard):
-    world.must("attach", "--synthetic", "2", "--gpu", "0", "--vram", "1G", "--load", "0.2")
-    def withheld():
-        return [(one["index"], one["why"]) for one in yard.get("/api/gpu/queue").json()["withheld"]]
-    wait_until(lambda: withheld() == [(0, "unknown_process")], lambda: f"GPU 0 to be noticed: {withheld()}")
-    assert squatters(yard) == {}

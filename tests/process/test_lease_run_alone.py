@@ -195,14 +195,6 @@ def test_summary_reports_usage_and_exit_code(granted, tmp_path):
     assert summary["lease"]["use"]["energy_mj"] == 1500000
 
 
-def test_unmeasured_usage_is_reported_as_unknown(granted, leasing):
-    leasing.released_use = leasing.released_use | {"energy_mj": None, "peak_memory_bytes": None,
-                                                   "mean_utilization_percent": None}
-    _, _, err = end_of(granted("--", "true"))
-    assert "energy unknown" in err and "memory unknown" in err and "utilisation unknown" in err
-    assert " 0 J" not in err
-
-
 def test_quiet_prints_no_output(granted):
     assert end_of(granted("--quiet", "--", "true")) == (0, "", "")
 
@@ -246,15 +238,6 @@ def test_command_inherits_no_descriptors_limits_or_signal_mask(granted):
     assert descriptors == "[0, 1, 2, 3]", "3 is the directory that is being read"
     assert limit == str(usual)
     assert int(blocked, 16) == 0
-
-
-def test_unavailable_gpu_without_wait_is_exit_7(launch, leasing):
-    one = launch("--no-wait", "--", "echo", "ran")
-    assert leasing.next_claim()["wait_s"] == 0
-    leasing.tell("ended", ending="none_free", gpus=[])
-    code, out, err = end_of(one)
-    assert (code, out) == (7, "")
-    assert "cannot be leased now" in err and "  try:   gpuyard run -n 1 --wait 1h -- echo ran\n" in err
 
 
 def test_wait_timeout_is_exit_code_7_with_reason(shell, leasing):
@@ -322,15 +305,6 @@ def test_no_wait_fails_at_once_on_busy_daemon(launch, leasing):
     assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize("name, note", [("a" + "\u00e4" * 120, "a" + "\u00e4" * 99),
-                                        (b"\xff\xfe" * 60, "\ufffd" * 66)])
-def test_command_name_is_cut_between_characters(launch, leasing, tmp_path, name, note):
-    command = os.path.join(os.fsencode(tmp_path), os.fsencode(name))
-    os.symlink("/bin/true", command)
-    launch("--", command)
-    assert leasing.next_claim()["note"] == note
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_while_waiting_cancels_claim(launch, leasing, number):
     one = launch("--", "echo", "ran")
@@ -372,21 +346,6 @@ def test_claim_is_repeated_to_restarted_daemon(launch, leasing):
     assert end_of(one)[:2] == (0, "ran\n")
 
 
-def test_command_keeps_running_across_daemon_restart(granted, leasing, tmp_path):
-    mark, go = path_of(tmp_path, "mark"), path_of(tmp_path, "go")
-    one = granted("--", "sh", "-c", f"echo >{mark}; until [ -e {go} ]; do sleep 0.02; done; echo done")
-    appears(mark)
-    leasing.stop()
-    leasing.start()
-    leasing.next_claim()
-    leasing.grant()
-    said = one.stderr.readline() + one.stderr.readline()
-    assert "the command keeps running" in said and "reconnected to the daemon" in said
-    go.touch()
-    code, out, _ = end_of(one)
-    assert (code, out) == (0, "done\n") and len(leasing.released) == 1
-
-
 def test_claim_lost_by_daemon_is_made_again(launch, leasing):
     one = launch("--", "echo", "ran")
     first = leasing.next_claim()
@@ -399,23 +358,6 @@ def test_claim_lost_by_daemon_is_made_again(launch, leasing):
     leasing.tell("held", asked=another)
     code, out, err = end_of(one)
     assert (code, out) == (0, "ran\n") and "lost this claim" in err, err
-
-
-def test_lease_lost_by_daemon_is_not_claimed_twice(granted, leasing, tmp_path):
-    mark, go = path_of(tmp_path, "mark"), path_of(tmp_path, "go")
-    one = granted("--", "sh", "-c", f"echo >{mark}; until [ -e {go} ]; do sleep 0.02; done; exit 5")
-    appears(mark)
-    leasing.stop()
-    leasing.start()
-    leasing.next_claim()
-    leasing.tell("held", asked="2026-01-31T12:34:56Z", fence=1)
-    wait_until(lambda: leasing.released, "the second lease to be given back")
-    assert leasing.released == [f"/api/gpu/leases/{leasing.name()}"], "under no fence: it is ours anyway"
-    assert one.poll() is None
-    leasing.refuse["release"] = (404, "not_found", "there is no such lease")
-    go.touch()
-    code, _, err = end_of(one)
-    assert code == 5 and "has lost its lease records" in err and "the command keeps running" in err, err
 
 
 def test_command_outliving_daemon_has_unknown_usage(granted, leasing, tmp_path):
@@ -442,17 +384,6 @@ def test_forced_drain_is_reported_and_command_continues(granted, leasing, tmp_pa
     assert one.poll() is None
     go.touch()
     assert end_of(one)[0] == 5
-
-
-def test_leftover_process_is_reported_at_end(granted, tmp_path):
-    mark = path_of(tmp_path, "mark")
-    one = granted("--", "sh", "-c", f"setsid sh -c 'echo $$ >{mark}; exec sleep 60 >&- 2>&-' & "
-                  f"until [ -s {mark} ]; do sleep 0.02; done; exit 0")
-    code, out, err = end_of(one)
-    left = int(appears(mark))
-    os.kill(left, signal.SIGKILL)
-    assert (code, out) == (0, "")
-    assert f"sleep {left}" in err and "stays leased" in err
 
 
 def test_finished_background_process_is_not_leftover(granted):
@@ -654,14 +585,6 @@ def take(tmp_path, leasing):
         return subprocess.run(["sh", "-c", command, PROGRAM, *words], text=True, env=environment,
                               stdout=stdout, stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
     return go
-
-
-def test_taken_lease_is_printed_in_each_format(take, leasing):
-    for words, first in (((), leasing.name), (("--export",), lambda: "export CUDA_VISIBLE_DEVICES='GPU-0003'"),
-                         (("--json",), lambda: "{")):
-        done = take(*words)
-        assert done.returncode == 0 and done.stdout.startswith(first()), done
-    assert leasing.released == []
 
 
 @pytest.mark.parametrize("to", [">/dev/full", ">&-"])
