@@ -71,24 +71,6 @@ def test_free_without_a_driver_fails_at_once(daemon, run):
 # ---- a sick GPU or a sick driver-host
 
 
-def test_lost_gpu_is_listed_beside_seven_available_gpus(daemon, record_property):
-    record_property("contract", "E2 E6 E9 A13")
-    yard = daemon("--simulate", "8")
-    yard.sim("inject", "--gpu", "3", "--lost")
-    body = yard.get("/api/gpu/devices").json()
-    assert body["count"] == 8
-    sick = body["devices"][3]
-    assert sick["is_available"] is False and sick["error_message"] == "GPU is lost"
-    assert sick["name"] is not None
-    assert all(sick[key] is None for key in ("total_memory_mb", "free_memory_mb", "used_memory_mb",
-                                             "utilization_percent", "temperature_c"))
-    assert all(gpu["is_available"] for gpu in body["devices"] if gpu["index"] != 3)
-    yard.wait_for_log("Error querying GPU device 3: GPU is lost")
-    wait_until(lambda: 'gpu_responsive{device="3"} 0' in yard.get("/metrics").text, "the metric")
-    yard.sim("inject", "--gpu", "3", "--clear")
-    assert yard.get("/api/gpu/devices").json()["devices"][3]["is_available"] is True
-
-
 def test_unopenable_gpu_is_unavailable_while_others_return(daemon, record_property):
     record_property("contract", "A13 E6")
     yard = daemon("--simulate", "4")
@@ -181,44 +163,4 @@ def test_without_a_terminal_a_hangup_is_no_end(daemon):
 # ---- something else is there already
 
 
-def test_second_daemon_on_same_state_is_refused(daemon, run):
-    yard = daemon("--simulate", "1")
-    second = run("serve", "--state", yard.state, "--socket", yard.socket + "2",
-                 "--listen", "127.0.0.1:0")
-    assert second.returncode == 7
-    assert f"(PID {yard.process.pid})" in second.stderr and "--state" in second.stderr
-    assert yard.get("/health").status == 200
-
-
-def test_socket_in_use_is_refused_with_exit_7(daemon, run, tmp_path):
-    yard = daemon("--simulate", "1")
-    second = run("serve", "--state", str(tmp_path / "other"), "--socket", yard.socket,
-                 "--listen", "127.0.0.1:0")
-    assert second.returncode == 7 and yard.socket in second.stderr
-    assert yard.get("/health", unix=True).status == 200
-
-
 # ---- what the user says
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="who is not root trusts himself")
-def test_root_believes_no_file_that_others_may_change(run, tmp_path):
-    file, alerts = tmp_path / "gpuyard.toml", tmp_path / "alerts.toml"
-    file.write_text("")
-    alerts.write_text("")
-    for untrusted in (file, alerts):
-        file.chmod(0o600)
-        untrusted.chmod(0o646)
-        result = run("serve", "--simulate", "1", "--config", str(file))
-        assert result.returncode == 2
-        assert f"other users can write to {untrusted}, which belongs to root (mode 0646)\n" in result.stderr
-        assert f"  try:   chmod go-w {untrusted}\n" in result.stderr
-
-
-def test_silent_daemon_is_error_without_local_fallback(run, tmp_path):
-    path = str(tmp_path / "mute.sock")
-    with socket.socket(socket.AF_UNIX) as mute:
-        mute.bind(path)
-        mute.listen()
-        result = run("devices", "--socket", path)
-    assert result.returncode == 5 and path in result.stderr

@@ -402,22 +402,6 @@ def test_state_or_sockets_writable_by_others_are_refused(place, uid):
     daemon.wait_for_log(f"listening on {sockets}/lease.sock")
 
 
-def test_state_below_directory_of_another_user_is_refused(place):
-    yard = place()
-    given_to_a_stranger(yard.own)
-    assert f"{yard.own} belongs to UID {STRANGER}" in yard.refused()
-
-
-def test_file_in_sticky_directory_is_trusted(place):
-    yard = place()
-    shared = yard.root / "shared"
-    shared.mkdir()
-    shared.chmod(0o1777)
-    yard.config, yard.own = (shutil.move(one, shared) for one in (yard.config, yard.own))
-    yard.own = shared / "own"
-    yard.start()
-
-
 def test_tls_key_of_another_user_closes_its_listener(place):
     yard = place()
     yard.write(yard.config, '[tls]\nlisten = ["127.0.0.1:0"]\n')

@@ -76,12 +76,3 @@ def test_promtool_complains_about_dcgm_names_only(shared):
         "label names should be written in 'snake_case' not 'camelCase'",
         "metric name should not include type 'counter'",
         'counter metrics should have "_total" suffix'}
-
-
-def test_the_configuration_file_names_the_dialect(daemon, tmp_path, run):
-    file = tmp_path / "gpuyard.toml"
-    file.write_text('[metrics]\ndialect = "both"\n')
-    text = daemon("--simulate", "1", "--config", str(file)).get("/metrics").text
-    assert "\nDCGM_FI_DEV_GPU_TEMP{" in text and "\ngpuyard_gpu_temperature_celsius{" in text
-    refused = run("serve", "--metrics-dialect", "dcgm-1.0")
-    assert refused.returncode == 2 and "dcgm-4.8" in refused.stderr
