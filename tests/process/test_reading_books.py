@@ -7,8 +7,6 @@ import http.server
 import json
 import os
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -174,18 +172,6 @@ def test_a_release_right_after_the_start_succeeds(yard):
     assert time.monotonic() - began > 0.5
     wait_until(lambda: yard.ask("GET", f"/api/gpu/leases/{yard.lease}").json()["lease"]["state"] == "ended",
                "its end")
-
-
-def test_python_renewal_right_after_start_succeeds(yard):
-    yard.start()
-    assert yard.is_reading()
-    script = ("import gpuyard, sys\n"
-              "with gpuyard.Client() as yard:\n"
-              "    print(yard.renew(sys.argv[1], 120).state, [one.id for one in yard.leases()])\n")
-    done = subprocess.run([sys.executable, "-c", script, yard.lease], timeout=60, check=False,
-                          env=yard.environment | {"PYTHONPATH": str(SOURCES / "python")},
-                          capture_output=True, text=True)
-    assert done.stdout == f"held ['{yard.lease}']\n", done.stdout + done.stderr
 
 
 def test_epilog_note_waits_until_leases_are_read(yard, tmp_path, record_property):

@@ -19,39 +19,6 @@ def looks(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
-def gpu_at(run, second, index):
-    done = run("replay", RECORDING, "--from", f"{second}s", "--count", "1", "--json")
-    assert done.returncode == 0, done.stderr
-    return looks(done.stdout)[0]["devices"][index]
-
-
-def test_recording_is_played_from_requested_moment(run):
-    idle, busy = gpu_at(run, 5, 0), gpu_at(run, 11, 0)
-    assert idle["readings"]["utilization_gpu_percent"] == 30
-    assert busy["readings"]["utilization_gpu_percent"] > 90
-    assert busy["readings"]["power_draw_w"] > idle["readings"]["power_draw_w"] + 200
-    assert busy["readings"]["energy_total_j"] > idle["readings"]["energy_total_j"]
-
-
-def test_a_replay_ends_with_its_recording(run):
-    done = run("replay", RECORDING, "--speed", "20", "--json")
-    assert done.returncode == 0, done.stderr
-    assert len(looks(done.stdout)) == 2
-    assert all(look["simulated"] for look in looks(done.stdout))
-
-
-def test_daemon_serves_recording_marked_as_simulated(daemon):
-    yard = daemon("--replay", RECORDING, "--replay-speed", "4")
-    answer = yard.get("/api/gpu/devices")
-    assert answer.headers["x-gpuyard-simulated"] == "true"
-    assert [gpu["name"] for gpu in answer.json()["devices"]] == ["NVIDIA H100 80GB HBM3", "Tesla T4"]
-    wait_until(lambda: 'gpu_responsive{device="1"} 0' in yard.get("/metrics").text,
-               "the GPU to be lost")
-    wait_until(lambda: 'gpu_responsive{device="1"} 1' in yard.get("/metrics").text,
-               "the GPU to be back")
-    wait_until(lambda: "the recording has ended" in yard.get("/api/gpu/snapshot").text, "the end")
-
-
 def test_replay_continues_after_driver_host_is_killed(daemon):
     yard = daemon("--replay", RECORDING, "--replay-from", "12s")
     host = yard.driver_host()
@@ -77,21 +44,6 @@ def test_recording_matches_recorded_world(world, run, tmp_path):
         assert played["readings"]["power_limit_w"] == real["power_limit_w"]
     info = run("replay", path, "--info").stdout
     assert "length  2.0 s" in info and "simulated GPUs" in info
-
-
-def test_killed_recorder_leaves_playable_file(daemon, tmp_path):
-    yard = daemon("--simulate", "2")
-    path = tmp_path / "a.rec"
-    process = subprocess.Popen([PROGRAM, "record", str(path), "--interval", "100ms", "--socket",
-                                yard.socket], env=clean_environment(tmp_path))
-    wait_until(lambda: path.exists() and path.read_text().count('"t_ms"') > 10, "some looks")
-    process.kill()
-    process.wait()
-    done = subprocess.run([PROGRAM, "replay", str(path), "--count", "1", "--json"],
-                          env=clean_environment(tmp_path), capture_output=True, text=True,
-                          timeout=30, check=False)
-    assert done.returncode == 0, done.stderr
-    assert looks(done.stdout)[0]["devices"][0]["readings"]["power_draw_w"] > 0
 
 
 def test_recording_continues_after_daemon_restart(daemon, tmp_path):

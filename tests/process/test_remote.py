@@ -191,16 +191,6 @@ class Dial:
             "GPUYARD_SOCKET": yard.socket}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
-def test_dial_stdio_greets_and_speaks_for_the_daemon(daemon):
-    one = Dial(daemon("--simulate", "1")).process
-    assert one.stdout.readline() == GREETING
-    one.stdin.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    one.stdin.flush()
-    assert one.stdout.readline().startswith(b"HTTP/1.1 200 ")
-    one.communicate(timeout=PATIENCE)  # closes its stdin
-    assert one.returncode == 0
-
-
 def test_claim_through_dial_stdio_has_no_process_binding(daemon):
     """The process that the kernel names is dial-stdio, and ends with the connection."""
     one = Dial(daemon("--simulate", "1")).process
@@ -217,15 +207,6 @@ def test_claim_through_dial_stdio_has_no_process_binding(daemon):
         answer = one.stdout.read(length)
         assert status == b"200" or b"a remote lease cannot be bound" in answer
     one.communicate(timeout=PATIENCE)
-
-
-def test_dial_stdio_ends_with_the_daemon(daemon):
-    yard = daemon("--simulate", "1")
-    one = Dial(yard).process
-    assert one.stdout.readline() == GREETING
-    yard.kill()
-    one.wait(PATIENCE)
-    one.communicate()
 
 
 def test_dial_stdio_leads_to_a_unix_socket_alone(daemon, run):

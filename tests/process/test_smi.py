@@ -78,13 +78,6 @@ def test_every_field_of_the_manuals_is_taken(world, branch, version):
         assert float(cells[fields.index("power.limit")].removesuffix(" W")) == 700
 
 
-def test_the_list_of_fields_is_read_by_its_quoted_names(fleet):
-    listed = re.findall(r'^"([^"]+)"', answer_of(fleet, "--help-query-gpu"), re.MULTILINE)
-    assert set(listed) >= {"pci.device_id", "temperature.gpu", "clocks_event_reasons.active", "fabric.state"}
-    header = answer_of(fleet, f"--query-gpu={','.join(listed)}", "--format=csv,nounits").splitlines()[0]
-    assert [re.sub(r" \[.*\]$", "", name) for name in header.split(", ")] == listed
-
-
 def test_xml_is_well_formed_and_has_the_same_values(world):
     world.start("--gpus", "2", "--model", "h100,rtx4090", "--load", "steady:0.9")
     root = xml.etree.ElementTree.fromstring(answer_of(world, "-q", "-x"))

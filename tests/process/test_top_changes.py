@@ -70,21 +70,6 @@ def test_a_cap_is_planned_done_and_taken_back(control, top):
     assert screen.ended() == 0
 
 
-def test_readonly_option_blocks_every_change(control, top):
-    yard = control()
-    writes = yard.world.writes()
-    screen = top("--readonly", "--socket", str(yard.directory / "gpuyard.sock"))
-    screen.wait_for("why")
-    for pane in b"1234":
-        for key in b"pcasrAxu:":
-            screen.press(bytes([pane, key]) + b"\r\r")
-    screen.press(b"1p")
-    screen.wait_for("changes are disabled by --read-only")
-    assert yard.world.writes() == writes
-    screen.press(b"q")
-    assert screen.ended() == 0
-
-
 def test_a_signal_reaches_the_chosen_process(daemon, world, top):
     world.start("--gpus", "2", "--load", "idle")
     yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
