@@ -58,20 +58,6 @@ def test_cancelled_task_leaves_the_queue():
     run(main)
 
 
-def test_concurrent_tasks_never_share_a_gpu():
-    async def main():
-        taken = set()
-        async with gpuyard.aio.Client() as yard:
-            async def work():
-                async with yard.lease(1, wait=60) as lease:
-                    assert lease.uuids[0] not in taken
-                    taken.add(lease.uuids[0])
-                    await asyncio.sleep(0.01)
-                    taken.discard(lease.uuids[0])
-            await asyncio.gather(*(work() for _ in range(12)))
-    run(main)
-
-
 def test_a_lease_with_a_time_is_renewed():
     async def main():
         async with gpuyard.aio.Client() as yard:

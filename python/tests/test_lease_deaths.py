@@ -1,21 +1,12 @@
-"""Deaths of the daemon, of the leased program and of its children, and abandoned claims."""
+"""Deaths of the daemon, of the leased program and of its children."""
 
 import os
 import random
-import signal
 import time
 
 import pytest
 
 import gpuyard
-from program import wait_until
-
-HOLDS = """
-import sys, time, gpuyard
-with gpuyard.lease(1) as lease:
-    print("held", *lease.uuids, flush=True)
-    time.sleep(600)
-"""
 
 
 def test_lease_survives_daemon_crash_and_restart(make_ground, monkeypatch):
@@ -35,21 +26,6 @@ def test_lease_survives_daemon_crash_and_restart(make_ground, monkeypatch):
     ground.wait_until_free()
 
 
-def test_waiting_claim_survives_daemon_restart(make_ground):
-    ground = make_ground(gpus=1)
-    holder = ground.program(HOLDS)
-    assert holder.stdout.readline().startswith("held")
-    waiter = ground.program(HOLDS)
-    (before,) = wait_until(ground.waiting, "the second claim")
-    ground.kill()
-    time.sleep(0.5)
-    ground.start()
-    wait_until(lambda: [one["id"] for one in ground.waiting()] == [before["id"]], "the same claim")
-    holder.kill()
-    assert waiter.stdout.readline().startswith("held")
-    assert ground.leases()[-1]["id"] == before["id"]
-
-
 def test_block_end_without_daemon_only_warns(make_ground, monkeypatch):
     ground = make_ground(gpus=1)
     monkeypatch.setenv("GPUYARD_SOCKET", ground.socket)
@@ -58,34 +34,6 @@ def test_block_end_without_daemon_only_warns(make_ground, monkeypatch):
         with gpuyard.lease(1):
             ground.kill()
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
-
-
-def test_interrupted_program_leaves_the_queue(make_ground):
-    ground = make_ground(gpus=1)
-    holder = ground.program(HOLDS)
-    assert holder.stdout.readline().startswith("held")
-    waiter = ground.program("""
-import gpuyard
-try:
-    with gpuyard.lease(1): pass
-except KeyboardInterrupt:
-    print("interrupted", flush=True)
-    import time; time.sleep(600)     # it lives on, so that its death is not what gives it up
-""")
-    wait_until(ground.waiting, "its claim")
-    waiter.send_signal(signal.SIGINT)
-    assert waiter.stdout.readline() == "interrupted\n"
-    assert ground.waiting() == []
-    assert len(ground.leases()) == 1
-
-
-def test_killed_clients_claim_is_cancelled(make_ground):
-    ground = make_ground(gpus=1)
-    with gpuyard.Client("unix://" + ground.socket).lease(1):
-        waiter = ground.program(HOLDS)
-        wait_until(ground.waiting, "its claim")
-        waiter.kill()
-        wait_until(lambda: not ground.waiting(), "the claim to be gone")
 
 
 def test_forked_child_lease_handle_is_unusable(make_ground, monkeypatch):

@@ -62,15 +62,6 @@ def test_pinned_host_with_token_is_reachable_by_name(client, token):
             assert events.next(10)
 
 
-def test_remote_lease_is_renewed_and_released_at_end(client, token):
-    client.know_host("dgx1", token="lease")
-    with gpuyard.Client("dgx1").lease(1, wait=30, ttl=10) as lease:
-        before = lease.record.until
-        wait_until(lambda: lease.refresh().until > before, "a renewal", every=0.3)
-    record = gpuyard.Client("dgx1").find_lease(lease.id)
-    assert record.ending == "released"
-
-
 def test_the_asyncio_client_does_the_same(client, token):
     client.know_host("dgx1", token="lease")
 
@@ -133,15 +124,6 @@ def test_missing_wrong_or_readable_token_is_refused(client, token, monkeypatch):
         gpuyard.Client("dgx1", token_file=str(file))
     file.chmod(0o600)
     assert len(gpuyard.Client("dgx1", token_file=str(file)).devices()) == 2
-
-
-def test_token_with_read_scope_cannot_lease(client):
-    client.make_token("reader", "--scope", "read")
-    client.know_host("dgx1", token="reader")
-    yard = gpuyard.Client("dgx1")
-    assert yard.devices()
-    with pytest.raises(Denied):
-        yard.lease(1).take()
 
 
 def test_the_pin_is_that_of_tls_show(far):
@@ -291,4 +273,3 @@ def test_real_sshd_carries_requests(monkeypatch):
             daemon.kill()
             subprocess.run([PROGRAM, "sim", "stop"], check=False, env={
                 **os.environ, "GPUYARD_SIM_WORLD": str(world.directory)})
-
