@@ -1,14 +1,13 @@
 """gpuyard fleet doctor: machines that are not as the others, or do not answer."""
 
 import json
-import re
 import time
 
 import pytest
 
 from asking import hang_up, logins, names, view
 from faults import stopped
-from munge import Munge, need_no_munge
+from munge import Munge
 from program import wait_until
 
 
@@ -45,45 +44,14 @@ def test_machines_that_are_alike_are_well(fleet):
     assert "8 machines" in fleet.must("fleet", "doctor")
 
 
-def test_another_driver(fleet):
-    with fleet.nodes[1].other_world("--gpus", "4", "--load", "idle", "--machine", "n2",
-                                    "--driver-version", "550.54.15"):
-        finds(fleet, "driver", ["n2"], "550.54.15", "7 machines")
-
-
-def test_another_configuration(fleet):
-    with fleet.nodes[2].other_config('[lease]\nfair = "strict"\n'):
-        finds(fleet, "configuration", ["n3"], "[lease]", "7 machines")
-
-
 def level(fleet):
     return findings(fleet)[0]["level"]
-
-
-def test_a_clock_that_is_wrong(fleet):
-    with fleet.nodes[3].wrong_clock(30):
-        finds(fleet, "clock", ["n4"])
-        assert level(fleet) == "info"
-    with fleet.nodes[3].wrong_clock(3605):
-        finds(fleet, "clock", ["n4"], "sudo timedatectl set-ntp true")
-        assert re.search("360. s ahead of", fleet.go("fleet", "doctor").stdout)
-        # munge is installed there, and refuses such a credential. No munged needs to run for that.
-        with fleet.nodes[3].other_command("unmunge", "echo 'unmunge: Error: no munged' >&2; exit 6\n"):
-            assert level(fleet) == "error"
-        with fleet.nodes[3].other_command("unmunge", "exit 127\n"):  # as a shell without that program
-            assert level(fleet) == "warning"
 
 
 def unknown(fleet, what, code=0):
     """The unknown facts of that kind: their hosts and texts."""
     answer = view(fleet, "doctor", code=code)
     return [(one["hosts"], one["text"]) for one in answer["unknown"] if one["what"] == what]
-
-
-def test_uid_of_the_user_differs(fleet):
-    assert unknown(fleet, "uid") == []
-    with fleet.nodes[1].other_command("id", 'case $1 in -un) echo alice ;; *) echo 1007 ;; esac\n'):
-        finds(fleet, "uid", ["n2"], "1000 on 7 machines", "1007", "usermod -u 1000 alice")
 
 
 def test_uid_is_unknown_without_a_shell_or_an_answer(fleet):
@@ -113,12 +81,6 @@ def test_doctor_logs_in_to_each_machine_once(fleet):
     assert logins(fleet) == [count + 1 for count in before]
 
 
-def test_versions_of_slurm_are_unknown_from_an_older_daemon(fleet):
-    with fleet.nodes[5].older_daemon("/api/gpu/host"):
-        (hosts, text), = unknown(fleet, "slurm")
-        assert hosts == ["n6"] and "too old and lacks /api/gpu/host" in text
-
-
 def test_munge_keys(fleet):
     munge = Munge(fleet)
     with munge.daemon("a") as one, munge.daemon("b"):
@@ -145,45 +107,8 @@ def test_munge_keys(fleet):
                 (["n2"], "the munge key on n2: munged did not respond within 3 s")]
 
 
-def test_munge_key_is_unknown_without_munge_here(fleet):
-    need_no_munge()
-    with fleet.nodes[1].other_command("unmunge", "echo 'unmunge: Error: no munged' >&2; exit 6\n"):
-        (hosts, text), = unknown(fleet, "munge_key")
-        assert len(hosts) == 8
-        assert text == "the munge key on all 8 machines: munge is not installed on this machine"
-
-
-def test_gpu_listed_by_two_machines_is_shown_once(fleet):
-    with fleet.nodes[7].other_world("--gpus", "4", "--load", "idle", "--machine", "n7"):
-        def doubles():
-            answer = view(fleet, "doctor", code=5)
-            return len(answer["findings"]) == 4 and all(
-                (one["what"], one["hosts"]) == ("gpu_twice", ["n7", "n8"]) for one in answer["findings"])
-        wait_until(doubles, "four GPUs to be found twice")
-        gpus = view(fleet, "gpus")["gpus"]
-        assert len(gpus) == 28 and [gpu["host"] for gpu in gpus if gpu["also_on"] == ["n8"]] == ["n7"] * 4
-        assert not {"n7", "n8"} <= {offer["host"] for offer in view(fleet, "free")["offers"]}
-
-
 def test_a_machine_that_does_not_answer(fleet):
     with fleet.nodes[4].killed_daemon():
         finds(fleet, "unreachable", ["n5"], "nothing is listening")
     with fleet.nodes[4].stopped_daemon():
         finds(fleet, "unreachable", ["n5"], "in time")
-
-
-def test_a_driver_that_is_gone(fleet):
-    fleet.nodes[5].world.unload_driver()
-    try:
-        wait_until(lambda: "not_ready" in {one["what"] for one in findings(fleet)}, "the driver to be missed")
-        assert {host for one in findings(fleet) for host in one["hosts"]} == {"n6"}
-    finally:
-        with fleet.nodes[5].killed_daemon():  # otherwise the daemon retries the driver only after a while
-            fleet.nodes[5].world.load_driver()
-
-
-def test_doctor_ends_within_timeout_of_slowest_machine(fleet):
-    with fleet.nodes[4].stopped_daemon():
-        began = time.monotonic()
-        view(fleet, "doctor", "--timeout", "2s", code=5)
-        assert time.monotonic() - began < 6

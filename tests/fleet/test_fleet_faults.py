@@ -158,37 +158,6 @@ def test_a_daemon_that_is_older_than_this_view(fleet):
 # https.
 
 
-def by_https(fleet, **how):
-    n1 = fleet.nodes[0]
-    fleet.know_hosts(n1.host("https", **how), *(node.host() for node in fleet.nodes[1:]))
-
-
-@pytest.fixture
-def by_ssh_again(fleet):
-    yield
-    fleet.know_hosts(*(node.host() for node in fleet.nodes))
-
-
-@pytest.mark.parametrize("pin", [None, f"sha256//{'A' * 43}="])
-def test_a_certificate_that_is_not_trusted(fleet, by_ssh_again, pin):
-    by_https(fleet, pin=pin)
-    answer = view(fleet)
-    assert answered(answer) == names(fleet)[1:] and "not trusted" in problems(answer)["n1"]
-
-
-def test_a_token_that_is_wrong(fleet, by_ssh_again):
-    n1 = fleet.nodes[0]
-    by_https(fleet)
-    assert answered(view(fleet)) == names(fleet)
-    for other, word in ((fleet.nodes[1].token, "token"), (n1.token[:-1], "part of it is missing")):
-        fleet.enclosure.write(f"{n1.place}/token", other + "\n", 0o600)
-        try:
-            answer = view(fleet)
-            assert answered(answer) == names(fleet)[1:] and word in problems(answer)["n1"], problems(answer)
-        finally:
-            fleet.enclosure.write(f"{n1.place}/token", n1.token + "\n", 0o600)
-
-
 # The user interrupts the command.
 
 

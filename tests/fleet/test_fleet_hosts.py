@@ -54,13 +54,6 @@ def test_names_and_urls_can_be_mixed(fleet):
     assert n2.name in fleet.must("fleet", "gpus", "--hosts", "n2") and n3.name not in asked(fleet, "n2")
 
 
-def test_missing_hosts_option_selects_hosts_toml(fleet):
-    fleet.know_hosts(*(node.host(way) for node, way in zip(fleet.nodes, ("ssh", "https", "unix"))))
-    answer = view(fleet)
-    assert answered(answer) == ["n1", "n2", "n3"]
-    assert [one["url"].split("/")[0] for one in answer["hosts"]][:2] == ["ssh:", "https:"]
-
-
 def test_file_with_other_name_is_read_as_hosts(fleet):
     fleet.enclosure.write("/run/fleet/client/rack.toml", fleet.nodes[1].host(name="two"))
     assert asked(fleet, "/run/fleet/client/rack.toml,n3") == ["two", "n3"]
@@ -70,24 +63,6 @@ def test_file_with_other_name_is_read_as_hosts(fleet):
 def test_hosts_flag_overrides_environment(fleet):
     assert answered(view(fleet, GPUYARD_HOSTS="n2,n3")) == ["n2", "n3"]
     assert asked(fleet, "n1", GPUYARD_HOSTS="n2,n3") == ["n1"]
-
-
-def test_empty_host_list_exits_2_with_hint(fleet):
-    fleet.know_hosts()
-    for words in ((), ("gpus",), ("free",), ("doctor",), ("top",)):
-        done = fleet.go("fleet", *words)
-        assert done.returncode == 2 and not done.stdout, done
-        for word in ("--hosts", "GPUYARD_HOSTS", "hosts.toml"):
-            assert word in done.stderr, done.stderr
-    refused(fleet, ",", "--hosts: expected comma-separated names")
-
-
-def test_invalid_host_is_refused_before_any_login(fleet):
-    before = [node.logins() for node in fleet.nodes]
-    for which in ("n1,-oProxyCommand=touch", "n1,ssh://-l@n2", "n1,http://n2", "n1,a b", "dns:lab", "http_sd:n1",
-                  "http_sd:ftp://n1/"):
-        refused(fleet, which)
-    assert [node.logins() for node in fleet.nodes] == before
 
 
 def test_unknown_host_is_reported_while_others_answer(fleet):
@@ -107,14 +82,6 @@ def sd_of(fleet):
     return targets((tls, {"__scheme__": "https", "rack": "7"}), (["n3:9410"], {})), [n1.address, n2.address, n3.name]
 
 
-def test_file_sd(fleet):
-    text, expected = sd_of(fleet)
-    fleet.enclosure.write("/run/fleet/client/targets.json", text)
-    answer = view(fleet, "--hosts", "/run/fleet/client/targets.json")
-    assert answered(answer) == expected, problems(answer)
-    assert [one["url"] for one in answer["hosts"]][2] == "ssh://n3"
-
-
 def test_http_sd(fleet, lab):
     text, expected = sd_of(fleet)
     with lab.http({"/targets?rack=7": text, "/empty": "[]", "/object": "{}", "/html": "<html>"}) as url:
@@ -125,12 +92,6 @@ def test_http_sd(fleet, lab):
             refused(fleet, f"http_sd:{url}/{path}", "is not a Prometheus target list", code=5)
         refused(fleet, f"http_sd:{url}/empty", "no machine")
     refused(fleet, f"http_sd:{url}/gone", "Connection refused", code=5)
-
-
-def test_target_that_is_no_host_names_file(fleet):
-    for target in ("-oProxyCommand=x", "a b:1", "n1:99999", ""):
-        fleet.enclosure.write("/run/fleet/client/bad.json", targets(([target], {})))
-        refused(fleet, "/run/fleet/client/bad.json", "bad.json")
 
 
 # DNS.

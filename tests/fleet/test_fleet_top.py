@@ -1,7 +1,6 @@
 """gpuyard fleet top, on a terminal."""
 
 import fcntl
-import os
 import pty
 import re
 import signal
@@ -11,8 +10,8 @@ import time
 import pytest
 
 from asking import hang_up, only_masters_are_left
-from program import state_of, wait_until
-from terminal import LEAVES, Terminal
+from program import wait_until
+from terminal import Terminal
 
 # Each picture begins at the top, and at its end erases what is below.
 HOME, BELOW = "\x1b[H", "\x1b[J"
@@ -77,20 +76,6 @@ def test_tabs_show_machines_then_gpus_then_users(fleet, top):
     assert screen.ended() == 0
 
 
-def test_s_changes_the_order(fleet, top):
-    screen = top()
-    wait_until(lambda: order(screen) == [node.name for node in fleet.nodes], "the order of their names")
-    wait_until(lambda: re.search(r"n2 +4 +1 ", screen.text()), "the lease to be seen")
-    screen.press(b"s")
-    screen.wait_for("most free")
-    wait_until(lambda: order(screen)[-1] == "n2", lambda: f"n2 to be last: {screen.text()}")
-    for words in ("power", "hottest", "alerts", "as listed"):
-        screen.press(b"s")
-        screen.wait_for(words)
-    screen.press(b"q")
-    assert screen.ended() == 0
-
-
 def test_load_change_appears_on_screen(fleet, top):
     screen = top()
     fleet.nodes[6].world.load(2, "steady:0.8")
@@ -128,19 +113,6 @@ def test_killed_top_leaves_only_masters(fleet, top):
     only_masters_are_left(fleet)
 
 
-def test_terminal_is_restored_while_top_is_stopped(fleet, top):
-    screen = top()
-    screen.program.send_signal(signal.SIGTSTP)
-    wait_until(lambda: state_of(screen.program.pid) == "T", "top to stop")
-    screen.read()
-    assert screen.written.endswith(LEAVES) and termios.tcgetattr(screen.slave) == screen.before
-    screen.program.send_signal(signal.SIGCONT)
-    screen.press(b"\t")
-    screen.wait_for("UUID")
-    screen.press(b"q")
-    assert screen.ended() == 0
-
-
 def test_stopped_machine_is_named_with_last_values(fleet, top):
     screen = top()
     n3, n4 = fleet.nodes[2:4]
@@ -174,19 +146,6 @@ def test_a_machine_that_never_answered_is_named(fleet):
             screen.close()
 
 
-def test_fleet_longer_than_screen_scrolls(fleet, top):
-    screen = top()
-    screen.press(b"\t")
-    screen.wait_for("n5")
-    assert "n8" not in screen.text()
-    screen.press(b" ")
-    screen.wait_for("n8")
-    screen.press(b"b")
-    screen.wait_for("n1 ")
-    screen.press(b"q")
-    screen.ended()
-
-
 def test_keys_that_come_at_once_count_each(fleet, top):
     """As when a key is held down, or over a slow line."""
     screen = top()
@@ -195,28 +154,6 @@ def test_keys_that_come_at_once_count_each(fleet, top):
     wait_until(lambda: "machines, power" in screen.text(), lambda: f"machines by power: {screen.text()}")
     screen.press(b"jjjq")
     assert screen.ended() == 0
-
-
-def test_screen_is_whole_after_many_resizes(fleet, top):
-    screen = top()
-    for i in range(100):
-        screen.resize(1 + i * 7 % 40, 1 + i * 13 % 160)
-        screen.program.send_signal(signal.SIGWINCH)
-        screen.read(0.002)
-    screen.resize(24, 140)
-    screen.read(0.5)
-    screen.written = b""
-    screen.program.send_signal(signal.SIGWINCH)
-    screen.wait_for("8 machines")
-    screen.press(b"q")
-    assert screen.ended() == 0
-
-
-def test_closed_terminal_ends_top(fleet, top):
-    screen = top()
-    os.close(screen.master)
-    wait_until(lambda: screen.program.poll() is not None, "top to end")
-    only_masters_are_left(fleet)
 
 
 def test_missing_terminal_exits_2_with_hint(fleet):

@@ -4,7 +4,6 @@ The server writes an entry at the end of the request: a client may have the answ
 """
 
 import json
-from collections import Counter
 from typing import NamedTuple
 
 POLICY = {
@@ -46,6 +45,3 @@ class AuditLog:
             lines = []
         found = [read_write(json.loads(line)) for line in lines[since:]]
         return [one for one in found if user in (None, one.user)]
-
-    def writes_by_user(self, since=0):
-        return Counter(one.user for one in self.writes(since=since))

@@ -166,12 +166,6 @@ class ClusterObjects:
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec})
         return answer["status"]["token"]
 
-    def user_of(self, token):
-        """Returns what the API server knows of its owner: username, groups, extra."""
-        answer = self.api.as_owner_of(token).create("/apis/authentication.k8s.io/v1/selfsubjectreviews", {
-            "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
-        return answer["status"]["userInfo"]
-
 
 def kubeconfig(url, ca_base64, token):
     """A kubeconfig as JSON, which is YAML too."""

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+import proofs
 from agent_node import RULES, TAINT, AgentNode
 from agent_rights import USER, give_rights
 from control_plane import ControlPlane
@@ -26,6 +27,7 @@ def cluster():
         one.make_device_class()
         one.make_node("n1")
         give_rights(one)
+        proofs.record("Kubernetes", "ran")
         yield one
 
 
