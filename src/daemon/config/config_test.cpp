@@ -248,6 +248,12 @@ TEST(ConfigFile, LeaseValuesOutsideBoundsAreRefused) {
             "x.toml:1: lease.most_gpus_per_user: expected 0 (no limit) to 256; got -1");
 }
 
+TEST(ConfigFile, IntervalOutsideBoundsIsRefused) {
+  EXPECT_EQ(applied("telemetry.interval_s = 10").telemetry.interval_s, 10);
+  EXPECT_EQ(problem_of("telemetry.interval_s = 11"),
+            "x.toml:1: telemetry.interval_s: expected 1 to 10; got 11");
+}
+
 TEST(ConfigFile, MetricsHaveOneOfThreeDialects) {
   using enum Config::Metrics::Dialect;
   EXPECT_EQ(Config().metrics.dialect, gpuyard);

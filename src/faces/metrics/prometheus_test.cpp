@@ -153,6 +153,15 @@ TEST(Prometheus, AMissingReadingHasNoSeries) {
   EXPECT_EQ(lines_with(text, "{device=\"2\"}"),
             "p_gpu_responsive{device=\"2\"} 0\np_gpu_lost{device=\"2\"} 1\n"
             "p_gpu_query_errors_total{device=\"2\"} 0\n");
+
+  Snapshot measures_nothing = small_fleet();
+  for (const MetricRow& row : catalog()) {
+    measures_nothing.devices[0].sample.set(
+        {row.metric, 0, kNow, Missing{MissingReason::not_supported, ""}});
+  }
+  EXPECT_EQ(lines_with(render(measures_nothing, kDaemonMetrics, "p"), "{device=\"0\"}"),
+            "p_gpu_responsive{device=\"0\"} 1\np_gpu_lost{device=\"0\"} 0\n"
+            "p_gpu_query_errors_total{device=\"0\"} 0\n");
 }
 
 TEST(Prometheus, AReadingOfTheSlowTierIsNotTooOld) {
