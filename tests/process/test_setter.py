@@ -1,9 +1,8 @@
 """The setter, the only process that changes GPUs: what it refuses whatever its daemon asks, what happens when it
-is killed, stopped or not there, and its own log beside the audit.
+is killed or not there, and its own log beside the audit.
 """
 
 import os
-import signal
 import socket
 import sqlite3
 import subprocess
@@ -137,20 +136,6 @@ def test_settings_are_restored_through_a_killed_setter(control, world):
     wait_until(lambda: yard.journal() == [], "nothing to be put back")
     assert len(yard.writes()) >= 2 * count
     assert {gpu["power_limit_w"] for gpu in world.status()["gpus"]} == {700}
-    verified(yard)
-
-
-def test_a_stopped_setter_is_replaced(control):
-    yard = control()
-    accepted(yard.a.power(0, 300))
-    stopped = yard.daemon.setter()
-    os.kill(stopped, signal.SIGSTOP)
-    asked = yard.a.power(0, 250, wait=False)
-    assert yard.daemon.get("/api/gpu/snapshot").status == 200
-    assert asked.result().status == 504
-    wait_until(lambda: yard.daemon.setter() not in (None, stopped), "another setter")
-    wait_until(lambda: yard.settled() == "applied", "the earlier value")
-    assert yard.writes() == [limit(300)]
     verified(yard)
 
 
