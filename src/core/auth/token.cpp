@@ -1,12 +1,14 @@
 #include "core/auth/token.h"
 
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
 #include <openssl/sha.h>
 #include <sys/random.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <array>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -47,8 +49,11 @@ std::string checksum_of(std::string_view text) {
   return sum;
 }
 
-bool contains_only(std::string_view text, std::string_view alphabet) {
-  return text.find_first_not_of(alphabet) == text.npos;
+constexpr bool is_base32(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '2' && c <= '7');
+}
+constexpr bool is_base62(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
 }
 
 }  // namespace
@@ -73,7 +78,8 @@ Result<TokenText> TokenText::parse(std::string_view text) {
   const std::string_view summed = text.substr(0, kLength - kChecksumLength);
   const std::string_view id = summed.substr(kPrefix.size(), kIdLength);
   const std::string_view secret = summed.substr(kPrefix.size() + kIdLength);
-  const bool good_letters = contains_only(id, kBase32) && contains_only(secret, kBase62);
+  const bool good_letters =
+      std::ranges::all_of(id, is_base32) && std::ranges::all_of(secret, is_base62);
   if (!good_letters || text.substr(summed.size()) != checksum_of(summed)) {
     return Error{Errc::invalid, "mistyped token: its checksum does not match"};
   }
@@ -86,13 +92,16 @@ std::string TokenText::text() const {
 }
 
 std::string TokenText::digest() const {
+  // Looking the algorithm up takes longer than hashing a secret.
+  static const EVP_MD* const kSha256 = ::EVP_MD_fetch(nullptr, "SHA256", nullptr);
   std::array<unsigned char, SHA256_DIGEST_LENGTH> bytes{};
-  ::SHA256(reinterpret_cast<const unsigned char*>(secret.data()), secret.size(), bytes.data());
-  std::string hex;
-  hex.reserve(2 * bytes.size());
+  if (::EVP_Digest(secret.data(), secret.size(), bytes.data(), nullptr, kSha256, nullptr) != 1)
+    throw std::bad_alloc();
+  std::string hex(2 * bytes.size(), '0');
+  auto digit = hex.begin();
   for (const unsigned char byte : bytes) {
-    hex += kHex[byte >> 4U];
-    hex += kHex[byte & 0xFU];
+    *digit++ = kHex[byte >> 4U];
+    *digit++ = kHex[byte & 0xFU];
   }
   return hex;
 }
