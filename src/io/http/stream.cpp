@@ -42,15 +42,20 @@ class SocketStream final : public Stream {
   asio::awaitable<IoResult> write(std::string_view head, std::string_view body) override {
     if (body.size() > TurnScheduler::kMaxImmediateBytes)
       co_await turns_.wait_for_turn(quota_group_);
-    std::string_view piece = take_piece(body);
-    IoResult io = co_await write_piece(head, piece);
-    head = {};
-    while (io.ok && !body.empty()) {
-      co_await turns_.wait_for_turn(quota_group_);
-      piece = take_piece(body);
-      const IoResult more = co_await write_piece(head, piece);
-      io = IoResult(more.ok, io.bytes + more.bytes);
-    }
+    error_code error;
+    auto token = asio::redirect_error(asio::use_awaitable, error);
+    IoResult io(true, 0);
+    do {
+      if (io.bytes > 0) co_await turns_.wait_for_turn(quota_group_);
+      const std::string_view piece = body.substr(0, TurnScheduler::kPieceBytes);
+      body.remove_prefix(piece.size());
+      std::array<asio::const_buffer, 2> parts;
+      parts[0] = asio::const_buffer(head.data(), head.size());
+      parts[1] = asio::const_buffer(piece.data(), piece.size());
+      head = {};
+      const std::size_t bytes = co_await asio::async_write(socket_, parts, token);
+      io = IoResult(!error, io.bytes + bytes);
+    } while (io.ok && !body.empty());
     co_return io;
   }
 
@@ -96,22 +101,6 @@ class SocketStream final : public Stream {
   }
 
  private:
-  static std::string_view take_piece(std::string_view& body) {
-    const std::string_view piece = body.substr(0, TurnScheduler::kPieceBytes);
-    body.remove_prefix(piece.size());
-    return piece;
-  }
-  asio::awaitable<IoResult> write_piece(std::string_view head, std::string_view body) {
-    error_code error;
-    auto token = asio::redirect_error(asio::use_awaitable, error);
-    std::array<asio::const_buffer, 2> parts;
-    parts[0] = asio::const_buffer(head.data(), head.size());
-    parts[1] = asio::const_buffer(body.data(), body.size());
-    const std::size_t bytes = co_await asio::async_write(socket_, parts, token);
-    const IoResult io(!error, bytes);
-    co_return io;
-  }
-
   TurnScheduler& turns_;
   const QuotaGroup quota_group_;
   Protocol::socket socket_;
