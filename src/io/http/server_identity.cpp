@@ -206,6 +206,7 @@ int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* size,
 bool restrict_to_modern(SSL_CTX* context) {
   ::SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);  // an idle connection needs none
+  SSL_CTX_set_read_ahead(context, 1);  // a record's head and the rest of it in one step
   ::SSL_CTX_set_alpn_select_cb(context, &choose_protocol, nullptr);
   return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
          ::SSL_CTX_set_cipher_list(context, kTls12Suites) == 1 &&

@@ -52,21 +52,28 @@ class TlsStream final : public Stream {
     if (body.size() > TurnScheduler::kMaxImmediateBytes)
       co_await turns_.wait_for_turn(quota_group_);
     std::string plain(head);
-    IoResult io = co_await write_piece(plain, body);
-    while (io.ok && !body.empty()) {
-      co_await turns_.wait_for_turn(quota_group_);
+    IoResult io(true, 0);
+    do {
+      if (io.bytes > 0) co_await turns_.wait_for_turn(quota_group_);
+      // What is joined before it is encrypted needs the fewest records, and one system call.
+      const std::string_view piece = body.substr(0, TurnScheduler::kPieceBytes);
+      body.remove_prefix(piece.size());
+      plain += piece;
+      const bool encrypted = tls_.encrypt(plain).ok();
+      const std::string sealed = tls_.take();
+      const IoResult sent = co_await inner_->write(sealed, kNothing);
+      io = IoResult(encrypted && sent.ok, io.bytes + plain.size());
       plain.clear();
-      const IoResult more = co_await write_piece(plain, body);
-      io = IoResult(more.ok, io.bytes + more.bytes);
-    }
+    } while (io.ok && !body.empty());
     co_return io;
   }
 
   asio::awaitable<IoResult> write_all(std::span<const std::string_view> parts) override {
     std::string plain;
     for (const std::string_view part : parts) plain += part;
-    std::string_view body;
-    const IoResult io = co_await write_piece(plain, body);
+    const bool encrypted = tls_.encrypt(plain).ok();
+    const bool sent = co_await send_pending();
+    const IoResult io(encrypted && sent, plain.size());
     co_return io;
   }
 
@@ -83,18 +90,6 @@ class TlsStream final : public Stream {
   void abort() override { inner_->abort(); }
 
  private:
-  // Adds a piece of the body to `plain` and sends both: what is joined before it is encrypted needs
-  // the fewest records, and one system call.
-  asio::awaitable<IoResult> write_piece(std::string& plain, std::string_view& body) {
-    const std::string_view piece = body.substr(0, TurnScheduler::kPieceBytes);
-    body.remove_prefix(piece.size());
-    plain += piece;
-    const bool encrypted = tls_.encrypt(plain).ok();
-    const bool sent = co_await send_pending();
-    const IoResult io(encrypted && sent, plain.size());
-    co_return io;
-  }
-
   asio::awaitable<bool> send_pending() {
     const std::string sealed = tls_.take();
     if (sealed.empty()) co_return true;
