@@ -72,7 +72,8 @@ DriverInfo driver_info_of(const gpuyard::DriverInfo& info) {
   return {info.driver_version, info.cuda_driver_version, info.nvml_version};
 }
 
-Device device_of(const DeviceState& device, TimePoint now, const ProcessDirectory* directory) {
+Device device_of(const DeviceState& device, TimePoint now, const ProcessDirectory* directory,
+                 ProbeSet asked) {
   Device out{device.info.index,
              device.info.uuid,
              device.info.pci_address,
@@ -92,7 +93,9 @@ Device device_of(const DeviceState& device, TimePoint now, const ProcessDirector
   const auto add_missing = [&](const MetricRow& row, std::uint16_t index, const Missing& why) {
     out.missing.emplace_hint(out.missing.end(), json_key(row, index), why);
   };
+  if (device.info.fault) asked = ProbeSet::all();
   for (const MetricRow* const row : rows_by_key()) {
+    if (row->probe && !asked.contains(*row->probe)) continue;
     const auto readings = device.sample.all(row->metric);
     if (readings.empty()) add_missing(*row, 0, device.info.fault.value_or(Missing{}));
     for (const Reading& reading : readings) {
@@ -127,7 +130,8 @@ DeviceProcesses device_processes_of(const DeviceState& device, TimePoint now,
   return out;
 }
 
-Snapshot snapshot_of(const gpuyard::Snapshot& snapshot, const ProcessDirectory* directory) {
+Snapshot snapshot_of(const gpuyard::Snapshot& snapshot, const ProcessDirectory* directory,
+                     ProbeSet asked) {
   Snapshot out;
   out.simulated = snapshot.driver.info.simulated;
   out.generation = snapshot.generation;
@@ -136,7 +140,7 @@ Snapshot snapshot_of(const gpuyard::Snapshot& snapshot, const ProcessDirectory* 
   out.driver_error = non_empty(snapshot.driver.why);
   out.driver = driver_info_of(snapshot.driver.info);
   for (const DeviceState& device : snapshot.devices) {
-    out.devices.push_back(device_of(device, snapshot.taken, directory));
+    out.devices.push_back(device_of(device, snapshot.taken, directory, asked));
   }
   return out;
 }
