@@ -109,16 +109,20 @@ class LocalSource final : public Source {
 
   Result<protocol::Snapshot> snapshot(ProbeSet wanted, OwnerLookup owners) override {
     last_ = monitor_.inventory(kReadTimeout, wanted);
-    process_directory_.reset();
-    if (owners == OwnerLookup::looked_up) {
-      process_directory_ = processes::look_up_all(processes::list_times_of(last_), pid_origin());
+    const bool look_up = owners == OwnerLookup::looked_up;
+    if (look_up) look_up_processes();
+    auto snapshot = protocol::snapshot_of(last_, look_up ? directory() : nullptr, wanted);
+    for (protocol::Device& device : snapshot.devices) {
+      if (!device.processes) continue;
+      // Not shown without a daemon: a single read does not have it.
+      for (protocol::Process& process : *device.processes) process.cpu_percent.reset();
     }
-    return protocol::snapshot_of(last_, process_directory_.get());
+    return snapshot;
   }
   Result<protocol::DeviceProcesses> processes(std::uint32_t index) override {
     const auto device = GPUYARD_TRY(find_device(last_, std::to_string(index)));
     // Arguments that this user may not see could not be read anyway.
-    return protocol::device_processes_of(*device, last_.taken, process_directory_.get(),
+    return protocol::device_processes_of(*device, last_.taken, directory(),
                                          [](const ProcessMetadata&) { return true; });
   }
   Result<protocol::DriverInfo> driver() override {
@@ -145,16 +149,26 @@ class LocalSource final : public Source {
  private:
   static constexpr Duration kReadTimeout = library::Monitor::kDefaultTimeout;
 
-  processes::PidOrigin pid_origin() const {
+  // The users and commands of processes that are already known are not read again.
+  struct KnownProcesses {
+    processes::ProcessReader reader;
+    processes::ProcessCache cache;
+  };
+
+  void look_up_processes() {
     using enum processes::PidOrigin;
-    if (recorded_) return recording;
-    return monitor_.driver().simulated ? simulation : driver;
+    if (!known_) known_.emplace();
+    processes::look_up_all(known_->cache, known_->reader, processes::list_times_of(last_),
+                           recorded_                     ? recording
+                           : monitor_.driver().simulated ? simulation
+                                                         : driver);
   }
+  const ProcessDirectory* directory() const { return known_ ? &known_->cache : nullptr; }
 
   library::Monitor monitor_;
   bool recorded_;
   gpuyard::Snapshot last_;
-  std::unique_ptr<ProcessDirectory> process_directory_;
+  std::optional<KnownProcesses> known_;  // nothing until owners are first looked up
 };
 
 Result<std::unique_ptr<Source>> open_local(const library::DriverChoice& choice) {

@@ -158,14 +158,11 @@ std::vector<ProcessLookup> look_up_processes(const ProcessReader& reader,
   return lookups;
 }
 
-std::unique_ptr<ProcessDirectory> look_up_all(const ProcessCache::ListTimes& listed,
-                                              PidOrigin pid_origin) {
-  auto cache = std::make_unique<ProcessCache>();
-  cache->update_lists(listed);
-  cache->update_facts(look_up_processes(ProcessReader(), cache->queries(), pid_origin));
-  for (const std::uint32_t uid : cache->unnamed_users())
-    cache->set_user_name(uid, look_up_user(uid));
-  return cache;
+void look_up_all(ProcessCache& cache, const ProcessReader& reader,
+                 const ProcessCache::ListTimes& listed, PidOrigin pid_origin) {
+  cache.update_lists(listed);
+  cache.update_facts(look_up_processes(reader, cache.queries(), pid_origin));
+  for (const std::uint32_t uid : cache.unnamed_users()) cache.set_user_name(uid, look_up_user(uid));
 }
 
 }  // namespace gpuyard::processes

@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -90,7 +89,8 @@ Result<void> check_pid_origin(PidOrigin, const std::string& proc_root);
 std::vector<ProcessLookup> look_up_processes(const ProcessReader&, const std::vector<ProcessQuery>&,
                                              PidOrigin);
 
-// Reads everything of these processes at once, users' names too: for a program that may wait.
-std::unique_ptr<ProcessDirectory> look_up_all(const ProcessCache::ListTimes&, PidOrigin);
+// Brings the cache up to date with these lists at once, users' names too: for a program that may
+// wait.
+void look_up_all(ProcessCache&, const ProcessReader&, const ProcessCache::ListTimes&, PidOrigin);
 
 }  // namespace gpuyard::processes

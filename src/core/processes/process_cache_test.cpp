@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/processes/proc_tree_for_tests.h"
+
 namespace gpuyard::processes {
 namespace {
 
@@ -153,10 +155,24 @@ TEST(ProcessCache, LateResultIsDropped) {
 
 TEST(LookUpAll, ReadsAllFactsAtOnce) {
   const auto own = static_cast<std::uint32_t>(::getpid());
-  const auto book = look_up_all({{own, BootClock::now()}}, PidOrigin::simulation);
-  const auto facts = book->find(own);
+  ProcessCache cache;
+  look_up_all(cache, ProcessReader(), {{own, BootClock::now()}}, PidOrigin::simulation);
+  const auto facts = cache.find(own);
   ASSERT_TRUE(facts) << facts.error().message;
   EXPECT_EQ((*facts)->command, "core_test");
+}
+
+TEST(LookUpAll, KnownProcessIsOnlyChecked) {
+  ProcTree proc;
+  proc.put({.pid = 7, .start_ticks = 5, .uid = kAnna});
+  const ProcessReader reader(proc.root(), maker_by_path);
+  ProcessCache cache;
+  look_up_all(cache, reader, {{7, at(100)}}, PidOrigin::simulation);
+  proc.put({.pid = 7, .start_ticks = 5, .uid = kBen});
+  look_up_all(cache, reader, {{7, at(101)}}, PidOrigin::simulation);
+  EXPECT_EQ((*cache.find(7))->uid, kAnna);
+  look_up_all(cache, reader, {{7, at(100) + ProcessCache::kMaxFactAge}}, PidOrigin::simulation);
+  EXPECT_EQ((*cache.find(7))->uid, kBen);
 }
 
 }  // namespace
