@@ -17,8 +17,13 @@
 namespace gpuyard::library {
 namespace {
 
+using Samples = std::map<DeviceId, Sample>;
+
 // The answers to one call of inventory().
-using Round = std::map<DeviceId, Sample>;
+struct Round {
+  std::size_t awaited = 0;  // the caller wakes up once, for all of them
+  Samples samples = {};
+};
 
 constexpr Duration kCountTimeout = std::chrono::milliseconds(250);
 
@@ -47,8 +52,8 @@ struct Monitor::State {
         inventory{std::move(session.driver), workers.devices(timeout)} {
     // Later counts of ECC errors are compared with this first one.
     constexpr ProbeSet kCounters = {Probe::ecc_totals};
-    Round round = read_devices(inventory.devices, kCounters, std::min(timeout, kCountTimeout));
-    for (const DeviceInfo& info : inventory.devices) update_state(info, round, kCounters);
+    Samples samples = read_devices(inventory.devices, kCounters, std::min(timeout, kCountTimeout));
+    for (const DeviceInfo& info : inventory.devices) update_state(info, samples, kCounters);
   }
 
   void on_reply(ReadReply reply) {
@@ -56,32 +61,35 @@ struct Monitor::State {
       const MutexLock lock(mutex);
       const auto round = rounds.find(reply.id);
       if (round == rounds.end()) return;  // its caller has timed out
-      round->second.emplace(std::move(reply.device), std::move(reply.sample));
+      auto& [awaited, samples] = round->second;
+      samples.emplace(std::move(reply.device), std::move(reply.sample));
+      if (samples.size() < awaited) return;
     }
-    reply_arrived.notify_all();
+    round_complete.notify_all();
   }
 
   // Queries these GPUs and waits until all have replied or the timeout has passed.
-  Round read_devices(const std::vector<DeviceInfo>& devices, ProbeSet probes, Duration timeout) {
+  Samples read_devices(const std::vector<DeviceInfo>& devices, ProbeSet probes, Duration timeout) {
     MutexLock lock(mutex);
     const std::uint64_t id = ++last_round;
-    rounds.try_emplace(id);
+    rounds.emplace(id, Round{devices.size()});
     lock.unlock();
     std::size_t sent_reads = 0;
     for (const DeviceInfo& info : devices) {
       if (workers.read({id, info.id, probes})) ++sent_reads;
     }
     lock.lock();
-    const Round& round = rounds[id];
-    reply_arrived.wait_for(mutex, timeout,
-                           [&]() REQUIRES(mutex) { return round.size() >= sent_reads; });
-    return std::move(rounds.extract(id).mapped());
+    Round& round = rounds.at(id);
+    round.awaited = sent_reads;
+    round_complete.wait_for(
+        mutex, timeout, [&]() REQUIRES(mutex) { return round.samples.size() >= round.awaited; });
+    return std::move(rounds.extract(id).mapped().samples);
   }
 
-  DeviceState update_state(const DeviceInfo& info, Round& round, ProbeSet probes) {
-    const auto answer = round.find(info.id);
+  DeviceState update_state(const DeviceInfo& info, Samples& samples, ProbeSet probes) {
+    const auto answer = samples.find(info.id);
     std::optional<Sample> sample;
-    if (answer != round.end()) sample = std::move(answer->second);
+    if (answer != samples.end()) sample = std::move(answer->second);
     DeviceState state = device_state(info, std::move(sample), probes, BootClock::now());
     const MutexLock lock(mutex);
     health.update(info.id, state.sample);
@@ -90,7 +98,7 @@ struct Monitor::State {
   }
 
   Mutex mutex;
-  ConditionVariable reply_arrived;
+  ConditionVariable round_complete;
   std::uint64_t last_round GUARDED_BY(mutex) = 0;
   std::map<std::uint64_t, Round> rounds GUARDED_BY(mutex);
   HealthTracker health GUARDED_BY(mutex);
@@ -125,13 +133,13 @@ const DriverInfo& Monitor::driver() const {
 
 Snapshot Monitor::inventory(Duration timeout, ProbeSet probes) const {
   const auto& devices = state_->inventory.devices;
-  Round round = state_->read_devices(devices, probes, timeout);
+  Samples samples = state_->read_devices(devices, probes, timeout);
   Snapshot snapshot;
   snapshot.taken = BootClock::now();
   snapshot.wall = wall_now();
   snapshot.driver = {true, "", state_->inventory.driver};
   for (const DeviceInfo& info : devices) {
-    snapshot.devices.push_back(state_->update_state(info, round, probes));
+    snapshot.devices.push_back(state_->update_state(info, samples, probes));
   }
   return snapshot;
 }
@@ -149,8 +157,8 @@ Result<std::int64_t> Monitor::read(std::uint32_t index, Metric metric, Duration 
   if (index >= state_->inventory.devices.size()) return index_range_error(index);
   const DeviceInfo& info = state_->inventory.devices[index];
   const ProbeSet probes = probes_for(std::array{metric});
-  Round round = state_->read_devices({info}, probes, timeout);
-  const DeviceState state = state_->update_state(info, round, probes);
+  Samples samples = state_->read_devices({info}, probes, timeout);
+  const DeviceState state = state_->update_state(info, samples, probes);
   if (const std::int64_t* number = state.sample.number(metric)) return *number;
   const Reading* reading = state.sample.find(metric);
   const Missing why = reading != nullptr ? *reading->missing() : Missing{};
@@ -164,8 +172,8 @@ Result<std::int64_t> Monitor::read(std::uint32_t index, Metric metric, Duration 
 Result<HealthReport> Monitor::health(std::uint32_t index, Duration timeout) const {
   if (index >= state_->inventory.devices.size()) return index_range_error(index);
   const DeviceInfo& info = state_->inventory.devices[index];
-  Round round = state_->read_devices({info}, kHealthProbes, timeout);
-  return state_->update_state(info, round, kHealthProbes).health;
+  Samples samples = state_->read_devices({info}, kHealthProbes, timeout);
+  return state_->update_state(info, samples, kHealthProbes).health;
 }
 
 Result<void> Monitor::acknowledge_ecc_errors(std::uint32_t index) const {

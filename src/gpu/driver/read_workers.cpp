@@ -122,8 +122,12 @@ std::optional<std::uint32_t> ReadWorkers::index_of(const DeviceId& id) const {
 }
 
 bool ReadWorkers::read(ReadRequest request) {
-  for (const auto& worker : workers_) {
-    if (worker->enqueue(request)) return true;
+  const std::size_t first = next_;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    const std::size_t place = (first + i) % workers_.size();
+    if (!workers_[place]->enqueue(request)) continue;
+    next_ = place + 1;
+    return true;
   }
   return false;
 }

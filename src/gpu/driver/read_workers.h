@@ -3,6 +3,8 @@
 // in-process Monitor read through this class.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -49,6 +51,9 @@ class ReadWorkers {
   class Worker;
   std::shared_ptr<Backend> backend_;  // keeps the last release off the GPUs' threads
   std::vector<std::shared_ptr<Worker>> workers_;
+  // The search for a GPU begins behind the last one found: all are read in this order, and a worker
+  // that is passed over is locked for it.
+  std::atomic<std::size_t> next_ = 0;
 };
 
 }  // namespace gpuyard::driver
