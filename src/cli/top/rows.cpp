@@ -120,6 +120,7 @@ std::string name_of(const Process& process, const Device& device) {
 
 std::vector<GpuRow> gpu_rows(const ScreenData& data) {
   std::vector<GpuRow> rows;
+  rows.reserve(data.snapshot.devices.size());
   for (const Device& device : data.snapshot.devices) {
     auto values = filter_values(device, leases_of(data));
     values.resize(kFields.size());
@@ -131,7 +132,7 @@ std::vector<GpuRow> gpu_rows(const ScreenData& data) {
 std::vector<ProcessRow> process_rows(const ScreenData& data) {
   std::vector<ProcessRow> rows;
   for (const Device& device : data.snapshot.devices) {
-    if (!device.processes) continue;
+    if (!device.processes || device.processes->empty()) continue;
     const auto of_gpu = filter_values(device, leases_of(data));
     const Lease* const lease = data.leases ? cli::lease_of(*data.leases, device.uuid) : nullptr;
     for (const Process& process : *device.processes) {

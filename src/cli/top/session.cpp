@@ -27,6 +27,9 @@ using namespace std::chrono_literals;
 
 constexpr Duration kPollInterval = 1s;
 constexpr Duration kEscapeDelay = 50ms;
+// New data, which is drawn, comes about once a second. Without it the screen is drawn nevertheless:
+// its ages go on.
+constexpr Duration kDataDelay = 200ms;
 
 class Wakeup {
  public:
@@ -99,10 +102,15 @@ class Session {
     use_mouse(true);
     draw();
     const std::array fds = {STDIN_FILENO, shared_->updated.descriptor()};
+    auto cause = SignalWaiter::Cause::readable;
     bool stays = true;
     while (stays) {
-      const Duration timeout = bytes_.empty() ? kPollInterval : kEscapeDelay;
-      switch (signals.wait(BootClock::now() + timeout, fds)) {
+      const bool late = cause == SignalWaiter::Cause::time_passed;
+      const Duration timeout = !bytes_.empty() ? kEscapeDelay
+                               : late          ? kPollInterval
+                                               : kPollInterval + kDataDelay;
+      cause = signals.wait(BootClock::now() + timeout, fds);
+      switch (cause) {
         case SignalWaiter::Cause::ended:
           stays = false;
           break;

@@ -61,7 +61,8 @@ std::optional<http::Endpoint> find_daemon(const std::vector<std::string>& socket
 }
 
 bool has_service() {
-  return ::access("/lib/systemd/system/gpuyard.service", F_OK) == 0;
+  static const bool installed = ::access("/lib/systemd/system/gpuyard.service", F_OK) == 0;
+  return installed;
 }
 
 std::string start_command() {
