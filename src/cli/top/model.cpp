@@ -191,6 +191,10 @@ void sort_lists(Model& model) {
                          ? static_cast<std::size_t>(found - list.names.begin())
                          : list.position);
   }
+  // A filter may be a word of any field. By its first key, the prompt has brought them.
+  const bool filters = model.prompt && model.prompt->what == Prompt::Kind::filter;
+  model.query.clocks = filters || !model.filter.empty() || model.gpu_order.field != Order{}.field ||
+                       model.process_order.field != field_index("sm");
   const protocol::Device* const device = model.pane == Pane::gpu ? device_of(model) : nullptr;
   model.query.charts_gpu = device != nullptr ? device->uuid : "";
   model.query.span = kTimeSpans.at(model.span);

@@ -50,6 +50,24 @@ TEST(Model, EscapeGoesBackAndNeverQuits) {
   EXPECT_EQ(press_keys(model, "q").what, SessionAction::Kind::leave);
 }
 
+TEST(Model, ClocksAreQueriedForFilterOrOrder) {
+  Model model = make_model(2);
+  press_keys(model, "j");
+  EXPECT_FALSE(model.query.clocks);
+  press_keys(model, "/");
+  EXPECT_TRUE(model.query.clocks);
+  press_keys(model, "\x1b");
+  EXPECT_FALSE(model.query.clocks);
+  press_keys(model, "/1980\r");
+  EXPECT_TRUE(model.query.clocks);
+  for (const Pane pane : {Pane::overview, Pane::processes}) {
+    Model sorted = make_model(2);
+    sorted.pane = pane;
+    press_keys(sorted, ">");
+    EXPECT_TRUE(sorted.query.clocks);
+  }
+}
+
 TEST(Model, EachPaneIsReachedByTab) {
   Model model = make_model(2);
   for (const Pane pane :

@@ -56,6 +56,7 @@ struct ScreenData {
 struct ScreenQuery {
   std::optional<WallTime> at = {};  // nothing: of now
   Pane pane = Pane::overview;
+  bool clocks = false;           // of all GPUs: no list shows them, but a filter or an order may
   std::size_t change_count = 0;  // of the screen's changes; a new one refetches the lists
   std::string charts_gpu = {};   // a UUID; empty: none
   std::chrono::seconds span{};   // of the charts, which end at that moment

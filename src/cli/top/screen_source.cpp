@@ -113,9 +113,14 @@ class LiveScreenSource final : public ScreenSource {
 
  private:
   // The driver is asked for everything only if the page of one GPU shows it.
+  static ProbeSet wanted_probes(const ScreenQuery& screen_query) {
+    if (screen_query.pane == Pane::gpu) return ProbeSet::all();
+    const ProbeSet shown = kTableProbes - ProbeSet{Probe::throttle_reasons, Probe::clocks};
+    return screen_query.clocks ? shown | ProbeSet{Probe::clocks} : shown;
+  }
+
   Result<ScreenData> fetch_present(const ScreenQuery& screen_query) {
-    auto snapshot = source_.snapshot(
-        screen_query.pane == Pane::gpu ? ProbeSet::all() : kTableProbes, OwnerLookup::looked_up);
+    auto snapshot = source_.snapshot(wanted_probes(screen_query), OwnerLookup::looked_up);
     if (!snapshot) return std::move(snapshot).error();
     if (!snapshot->driver_initialised && snapshot->devices.empty())
       return no_driver_error(*snapshot);

@@ -71,6 +71,7 @@ Result<void> set_start_view(Model& model, const TopVerb& verb) {
   if (!filter) return std::move(filter).error().in("--filter");
   model.filter = *std::move(filter);
   model.filter_text = verb.filter;
+  model.query.clocks = !model.filter.empty();
   model.readonly = verb.readonly;
   model.mouse = !verb.no_mouse;
   if (!verb.pane.empty()) {
