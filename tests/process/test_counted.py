@@ -1,5 +1,6 @@
-"""What one tick, one scrape, one claim and one change cost the daemon: its allocations and its system
-calls, which are counted. A time says little on a busy machine; a count that grows is a change.
+"""What one tick, one scrape, one claim and one change cost the daemon, and one refresh `gpuyard top`: the
+allocations and the system calls, which are counted. A time says little on a busy machine; a count that grows
+is a change.
 """
 
 import re
@@ -14,6 +15,7 @@ import pytest
 
 from control_proof import accepted, as_root
 from program import PROGRAM, wait_until
+from terminal import Terminal
 
 pytestmark = as_root
 
@@ -47,6 +49,26 @@ def counter(tmp_path_factory):
     return str(library)
 
 
+def system_calls(pid, report, work, others=()):
+    """How many a program makes while `work` runs: those that do something, and those that wait or fail; and what
+    `work` returns. Not counted: those with the names `others`.
+    """
+    tracer = subprocess.Popen(["strace", "-f", "-c", "-U", "calls,errors,name", "-o", str(report), "-p", str(pid)],
+                              stderr=subprocess.PIPE, text=True)
+    while "attached" not in tracer.stderr.readline():
+        assert tracer.poll() is None
+    result = work()
+    tracer.send_signal(signal.SIGINT)
+    tracer.communicate(timeout=30)
+    done = waits = 0
+    for calls, errors, name in re.findall(r"^ *(\d+) +(\d*) +(\w+)$", report.read_text(), re.MULTILINE):
+        if name != "total" and name not in others:
+            waited = int(calls if name in WAITS else errors or 0)
+            waits += waited
+            done += int(calls) - waited
+    return done, waits, result
+
+
 class Counted:
     """A daemon whose allocations and system calls are counted."""
 
@@ -57,26 +79,6 @@ class Counted:
 
     def allocations(self):
         return sum(struct.unpack("QQ", Path(f"{self.place}/allocations.{self.pid}").read_bytes()))
-
-    def system_calls(self, work):
-        """How many the daemon makes while `work` runs: those that do something, and those that wait or fail;
-        and what `work` returns.
-        """
-        report = self.place / "calls"
-        tracer = subprocess.Popen(["strace", "-f", "-c", "-U", "calls,errors,name", "-o", str(report),
-                                   "-p", str(self.pid)], stderr=subprocess.PIPE, text=True)
-        while "attached" not in tracer.stderr.readline():
-            assert tracer.poll() is None
-        result = work()
-        tracer.send_signal(signal.SIGINT)
-        tracer.communicate(timeout=30)
-        done = waits = 0
-        for calls, errors, name in re.findall(r"^ *(\d+) +(\d*) +(\w+)$", report.read_text(), re.MULTILINE):
-            if name != "total":
-                waited = int(calls if name in WAITS else errors or 0)
-                waits += waited
-                done += int(calls) - waited
-        return done, waits, result
 
     def each(self, operation, rounds=ROUNDS, warm_up=True):
         """Allocations, system calls and waits of one operation, as a mean of many; and the seconds it took."""
@@ -90,7 +92,7 @@ class Counted:
         before = self.allocations()
         seconds = work()
         allocations = self.allocations() - before
-        *calls, traced_seconds = self.system_calls(work)
+        *calls, traced_seconds = system_calls(self.pid, self.place / "calls", work)
         return [count / rounds for count in (allocations, *calls)], max(seconds, traced_seconds)
 
 
@@ -137,3 +139,15 @@ def test_claim(counted):
         assert claim(name) == "waiting"
         assert root.ask("DELETE", f"/api/gpu/leases/{name}").status == 200
     held("claim and its end", counted.each(operation))
+
+
+def test_top(tmp_path, opened):
+    """Without a daemon, once a second. Not counted: what the simulated library does in each of its calls."""
+    screen = opened(Terminal(tmp_path, "--local", "--simulate", str(GPUS)))
+    screen.wait_for("why")
+    screen.read(2)
+    seconds = 8
+    done, waits, _ = system_calls(screen.program.pid, tmp_path / "calls", lambda: screen.read(seconds),
+                                  others={"newfstatat", "sched_yield"})
+    print(f"a refresh of top: {done / seconds:.1f} system calls, {waits / seconds:.1f} waits")
+    assert done / seconds <= 26 and waits / seconds <= 40, (done, waits)
