@@ -60,10 +60,6 @@ void FakeFleet::set_missing(std::uint32_t index, Metric metric, Missing why) {
   state_->change(index, [&](State::Gpu& gpu) { gpu.values[metric] = std::move(why); });
 }
 
-void FakeFleet::set_text(std::uint32_t index, Metric metric, std::string text) {
-  state_->change(index, [&](State::Gpu& gpu) { gpu.values[metric] = std::move(text); });
-}
-
 void FakeFleet::set_memory_used(std::uint32_t index, std::int64_t bytes) {
   state_->change(index, [&](State::Gpu& gpu) {
     const auto* total = std::get_if<std::int64_t>(&gpu.values[Metric::memory_total]);
@@ -111,12 +107,6 @@ void FakeFleet::raise_event(std::uint32_t index, EventKind kind, std::optional<s
   state_->events.push_back(std::move(event));
   if (state_->events.size() > State::kMaxKeptEvents) state_->events.pop_front();
   ++state_->event_count;
-  state_->changed.notify_all();
-}
-
-void FakeFleet::fail_events(std::optional<Error> why) {
-  const MutexLock lock(state_->mutex);
-  state_->events_fault = std::move(why);
   state_->changed.notify_all();
 }
 
@@ -201,9 +191,8 @@ class FakeBackend final : public Backend {
     FakeFleet::State& state = *fleet_.state_;
     const MutexLock lock(state.mutex);
     state.changed.wait_for(state.mutex, timeout, [&]() REQUIRES(state.mutex) {
-      return state.events_fault || events_delivered_ < state.event_count;
+      return events_delivered_ < state.event_count;
     });
-    if (state.events_fault) return *state.events_fault;
     if (events_delivered_ == state.event_count) return std::optional<DeviceEvent>();
     const std::size_t behind = static_cast<std::size_t>(state.event_count - events_delivered_);
     const std::size_t kept = std::min(behind, state.events.size());

@@ -42,7 +42,6 @@ class FakeFleet {
 
   void set_number(std::uint32_t index, Metric, std::int64_t value);
   void set_missing(std::uint32_t index, Metric, Missing);
-  void set_text(std::uint32_t index, Metric, std::string text);
   // Sets the memory used; limits `bytes` to the GPU's memory.
   void set_memory_used(std::uint32_t index, std::int64_t bytes);
   void set_temperature(std::uint32_t index, std::int64_t celsius);
@@ -59,8 +58,6 @@ class FakeFleet {
 
   // Raises an event of the GPU, even of a removed one; every backend of this fleet reports it.
   void raise_event(std::uint32_t index, EventKind, std::optional<std::uint32_t> xid = {});
-  // Makes waiting for events fail with this error until it is called with nothing.
-  void fail_events(std::optional<Error> why);
 
   // Sets what the driver reports for a setting from now on: its range, or a value that somebody
   // else set. Every GPU begins as FakeSettings says.

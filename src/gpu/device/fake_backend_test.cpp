@@ -274,14 +274,5 @@ TEST(FakeBackend, EventsOfKnownGpusAreReturnedInOrder) {
   EXPECT_FALSE(*backend->next_event(Duration::zero()));
 }
 
-TEST(FakeBackend, WaitingForEventsCanFail) {
-  auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
-  const auto backend = fleet.backend();
-  fleet.fail_events(Error{Errc::internal, "Unknown Error"});
-  EXPECT_EQ(backend->next_event(std::chrono::hours(1)).error().code, Errc::internal);
-  fleet.fail_events({});
-  EXPECT_TRUE(backend->next_event(Duration::zero()).ok());
-}
-
 }  // namespace
 }  // namespace gpuyard

@@ -118,7 +118,6 @@ struct FakeFleet::State {
   std::uint32_t made GUARDED_BY(mutex) = 0;
   std::deque<DeviceEvent> events GUARDED_BY(mutex);  // the last kMaxKeptEvents
   std::uint64_t event_count GUARDED_BY(mutex) = 0;
-  std::optional<Error> events_fault GUARDED_BY(mutex);
   std::optional<Error> control_denied GUARDED_BY(mutex);
   std::deque<FakeWrite> writes GUARDED_BY(mutex);
 
