@@ -15,31 +15,6 @@
 namespace gpuyard {
 namespace {
 
-Reading text_reading(Metric metric, TimePoint taken, const std::optional<std::string>& text) {
-  Reading reading{metric, 0, taken, {}};
-  if (text && !text->empty()) reading.value = *text;
-  return reading;
-}
-
-Reading identity_reading(const Snapshot& snapshot, const DeviceState& device, Metric metric) {
-  switch (metric) {
-    case Metric::name:
-      return text_reading(metric, snapshot.taken, device.info.name);
-    case Metric::uuid:
-      return text_reading(metric, snapshot.taken, device.info.uuid);
-    case Metric::pci_address:
-      return text_reading(metric, snapshot.taken, device.info.pci_address);
-    case Metric::driver_version:
-      return text_reading(metric, snapshot.taken, snapshot.driver.info.driver_version);
-    case Metric::nvml_version:
-      return text_reading(metric, snapshot.taken, snapshot.driver.info.nvml_version);
-    case Metric::cuda_driver_version:
-      return text_reading(metric, snapshot.taken, snapshot.driver.info.cuda_driver_version);
-    default:
-      return {metric, 0, snapshot.taken, {}};
-  }
-}
-
 bool is_loss_reason(MissingReason reason) {
   return reason == MissingReason::device_lost || reason == MissingReason::driver_gone;
 }
@@ -147,16 +122,6 @@ Result<const DeviceState*> find_device(const Snapshot& snapshot, std::string_vie
   return Error{Errc::not_found,
                fmt::format("GPU \"{}\" not found; use an index, UUID or PCI address", name), "",
                "gpuyard devices"};
-}
-
-Reading reading_of(const Snapshot& snapshot, const DeviceState& device, Metric metric,
-                   std::uint16_t index) {
-  if (row_of(metric).subject != MetricSubject::device)
-    return identity_reading(snapshot, device, metric);
-  if (const Reading* reading = device.sample.find(metric, index)) return *reading;
-  Reading reading{metric, index, snapshot.taken, {}};
-  if (device.info.fault) reading.value = *device.info.fault;
-  return reading;
 }
 
 bool is_failure(MissingReason reason) {

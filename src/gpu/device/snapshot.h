@@ -109,9 +109,6 @@ bool has_name(const DeviceInfo&, std::string_view name);
 // Finds the GPU with this name; Errc::not_found if there is none.
 Result<const DeviceState*> find_device(const Snapshot&, std::string_view name);
 
-// Returns a row's value from where it is kept: identity, driver or sample.
-Reading reading_of(const Snapshot&, const DeviceState&, Metric, std::uint16_t index = 0);
-
 // A row that the GPU does not support, or that has no value yet, is no failure.
 bool is_failure(MissingReason);
 

@@ -131,29 +131,6 @@ TEST(PciAddress, InvalidTextIsUnchanged) {
   EXPECT_EQ(short_pci_address("GPU-1"), "GPU-1");
 }
 
-TEST(ReadingOf, FindsARowWhereverItLives) {
-  Snapshot snapshot = three_gpus();
-  DeviceState& device = snapshot.devices[1];
-  device.sample.set({Metric::temperature_core, 0, kTaken, std::int64_t{40}});
-  EXPECT_EQ(*reading_of(snapshot, device, Metric::temperature_core).number(), 40);
-  EXPECT_EQ(*reading_of(snapshot, device, Metric::name).text(), "Fake GPU");
-  EXPECT_EQ(*reading_of(snapshot, device, Metric::pci_address).text(), "0000:02:00.0");
-  EXPECT_EQ(*reading_of(snapshot, device, Metric::driver_version).text(), "535.104.05");
-}
-
-TEST(ReadingOf, TextNotReportedByDriverIsMissing) {
-  const Snapshot snapshot = three_gpus();
-  EXPECT_NE(reading_of(snapshot, snapshot.devices[0], Metric::nvml_version).missing(), nullptr);
-}
-
-TEST(ReadingOf, UnreadMetricIsMissingWithGpuFault) {
-  Snapshot snapshot = three_gpus();
-  EXPECT_EQ(*reading_of(snapshot, snapshot.devices[0], Metric::power_draw).missing(), Missing{});
-  const Missing fault{MissingReason::no_permission, ""};
-  snapshot.devices[0].info.fault = fault;
-  EXPECT_EQ(*reading_of(snapshot, snapshot.devices[0], Metric::power_draw).missing(), fault);
-}
-
 // The driver still returns the VBIOS version of a GPU that requires a reset.
 TEST(Snapshot, GpuRequiringResetIsLostDespiteVbiosVersion) {
   const Missing gone{MissingReason::device_lost, "GPU requires reset"};

@@ -96,11 +96,6 @@ void NvmlBackend::shutdown() {
   if (std::exchange(initialised_, false)) library_.api.shutdown();
 }
 
-bool NvmlBackend::is_initialised() const {
-  const MutexLock lock(session_mutex_);
-  return initialised_;
-}
-
 Result<unsigned> NvmlBackend::open_and_count() {
   if (const ReturnCode code = initialise(); code != kSuccess) {
     return init_error(text_of(code),

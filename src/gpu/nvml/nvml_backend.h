@@ -31,7 +31,6 @@ class NvmlBackend final : public Backend {
 
   // Ends the NVML session; does nothing if none is open.
   void shutdown();
-  bool is_initialised() const;
 
  private:
   struct OpenDevice {

@@ -75,10 +75,4 @@ void PowerSampler::notify(const DeviceId& id, const Reading& reading) {
   }
 }
 
-std::size_t PowerSampler::subscriber_count() const {
-  std::size_t count = 0;
-  for (const auto& [_, gpu] : gpus_) count += gpu.subscribers.size();
-  return count;
-}
-
 }  // namespace gpuyard::telemetry

@@ -42,8 +42,6 @@ class PowerSampler {
 
   void on_sample(const DeviceId&, const Sample&);
 
-  std::size_t subscriber_count() const;
-
  private:
   struct Subscriber {
     Duration period;

@@ -50,7 +50,6 @@ TEST_F(PowerSamplerTest, GpuWithoutSubscriberIsNotQueried) {
   const int before = request_counts_["GPU-a"];
   loop_.advance(seconds(10));
   EXPECT_EQ(request_counts_["GPU-a"], before);
-  EXPECT_EQ(burst_.subscriber_count(), 0U);
 }
 
 TEST_F(PowerSamplerTest, FirstValueIsImmediateAndUnchangedOnesRepeat) {
