@@ -96,6 +96,7 @@ class TlsClientForTests {
   bool has_received_close_notify() const {
     return (::SSL_get_shutdown(ssl_.get()) & SSL_RECEIVED_SHUTDOWN) != 0;
   }
+  bool is_resumed() const { return ::SSL_session_reused(ssl_.get()) == 1; }
   ClientSession session() { return ClientSession(::SSL_get1_session(ssl_.get())); }
   SSL* ssl() { return ssl_.get(); }
 

@@ -170,8 +170,4 @@ std::optional<CertificateFacts> TlsServer::client_certificate() const {
   return facts_of(certificate);
 }
 
-bool TlsServer::is_resumed() const {
-  return ::SSL_session_reused(parts_->ssl.get()) == 1;
-}
-
 }  // namespace gpuyard::http

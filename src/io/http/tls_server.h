@@ -48,8 +48,6 @@ class TlsServer {
   // The client's certificate, which somebody that the identity trusts has signed; empty if it
   // showed none.
   std::optional<CertificateFacts> client_certificate() const;
-  // Whether the client came back with a ticket.
-  bool is_resumed() const;
 
  private:
   struct Parts;

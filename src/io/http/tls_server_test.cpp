@@ -221,15 +221,15 @@ TEST_F(TlsServerTest, SealsAShortAnswerIntoOneRecord) {
 TEST_F(TlsServerTest, ResumesSessionsAfterANewCertificate) {
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
     ASSERT_TRUE(can_exchange({.newest = version}));
-    EXPECT_FALSE(server_->is_resumed());
+    EXPECT_FALSE(client_->is_resumed());
     const ClientSession ticket = client_->session();
     ours_.renew();
     identity_ = ours_.load(identity_);
     ASSERT_TRUE(can_exchange({.newest = version, .resumes = ticket.get()}));
-    EXPECT_TRUE(server_->is_resumed());
+    EXPECT_TRUE(client_->is_resumed());
     identity_ = ours_.load();  // as after a restart
     ASSERT_TRUE(can_exchange({.newest = version, .resumes = ticket.get()}));
-    EXPECT_FALSE(server_->is_resumed());
+    EXPECT_FALSE(client_->is_resumed());
   }
 }
 
@@ -241,7 +241,7 @@ TEST_F(TlsServerTest, FullHandshakeFollowsReplacedTicketKeys) {
     ASSERT_TRUE(later);
     identity_ = *later;
     ASSERT_TRUE(can_exchange({.newest = version, .resumes = ticket.get()}));
-    EXPECT_FALSE(server_->is_resumed());
+    EXPECT_FALSE(client_->is_resumed());
     identity_ = ours_.load();
   }
 }
@@ -287,12 +287,12 @@ TEST_F(TlsServerWithClients, TrustsNoTicketFromBeforeTheRootsChanged) {
     ASSERT_TRUE(can_exchange({.newest = version, .shows = &known_}));
     const ClientSession ticket = client_->session();
     ASSERT_TRUE(can_exchange({.newest = version, .resumes = ticket.get()}));
-    EXPECT_TRUE(server_->is_resumed());
+    EXPECT_TRUE(client_->is_resumed());
     EXPECT_TRUE(server_->client_certificate());
     ours_.trust(unknown_);
     identity_ = ours_.load(identity_);
     ASSERT_TRUE(can_exchange({.newest = version, .resumes = ticket.get()}));
-    EXPECT_FALSE(server_->is_resumed());
+    EXPECT_FALSE(client_->is_resumed());
     EXPECT_FALSE(server_->client_certificate());
   }
 }
