@@ -256,17 +256,4 @@ Result<void> delete_leases(Database& database) {
   return database.execute("DELETE FROM leases; DELETE FROM lease_cordons");
 }
 
-Result<std::vector<LeaseEvent>> load_lease_events(Database& database, const std::string& lease,
-                                                  std::int64_t limit) {
-  std::vector<LeaseEvent> events;
-  auto read =
-      read_into(events, database,
-                "SELECT lease, at_ms, what, by, gpu FROM lease_events WHERE ?1 = '' OR lease = ?1 "
-                "ORDER BY number DESC LIMIT ?2",
-                kEvent, lease, limit);
-  if (!read) return std::move(read).error();
-  std::ranges::reverse(events);
-  return events;
-}
-
 }  // namespace gpuyard::store

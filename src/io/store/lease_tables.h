@@ -87,9 +87,5 @@ Result<std::uint64_t> count_entries(Database&);
 Result<void> save_leases(Database&, const lease::LeaseTransaction&, std::uint64_t number);
 // Deletes all leases and cordons; the lease events and the counters stay.
 Result<void> delete_leases(Database&);
-// The newest `limit` lease events, the oldest of them first; of one lease, or of all if `lease` is
-// "".
-Result<std::vector<lease::LeaseEvent>> load_lease_events(Database&, const std::string& lease,
-                                                         std::int64_t limit);
 
 }  // namespace gpuyard::store
