@@ -9,6 +9,25 @@
 
 namespace gpuyard::metrics {
 
+// The most series that one GPU can cost a Prometheus server: for a GPU that reports everything,
+// with the largest numbers of fans, links, places of memory errors and different Xids. Of these,
+// the ones that are readings; and the most readings that DCGM's dialect has names for.
+inline int max_readings_per_gpu() {
+  int most = 0;
+  for (const MetricRow& row : catalog()) {
+    if (row.subject != MetricSubject::device || row.prometheus.empty()) continue;
+    most += row.kind == MetricKind::flags ? static_cast<int>(row.words.size())
+                                          : extent_of(row.dimension);
+  }
+  return most;
+}
+inline int max_series_per_gpu() {
+  constexpr int kOtherSeries = 40;  // identity, health, lease and Xids
+  return max_readings_per_gpu() + kOtherSeries;
+}
+inline constexpr int kMaxDcgmSeriesPerGpu = 67;
+inline constexpr int kMaxMinimalSeriesPerGpu = 20;
+
 inline DeviceState gpu_with_everything(std::uint32_t index) {
   DeviceState device;
   device.info = {"GPU-" + std::to_string(index), index, "GPU-x", "0000:01:00.0", "GPU", {}};

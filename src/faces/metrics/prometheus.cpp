@@ -422,19 +422,4 @@ std::span<const Metric> minimal_readings() {
   return kMinimalReadings;
 }
 
-int max_readings_per_gpu() {
-  int most = 0;
-  for (const MetricRow& row : catalog()) {
-    if (row.subject != MetricSubject::device || row.prometheus.empty()) continue;
-    most += row.kind == MetricKind::flags ? static_cast<int>(row.words.size())
-                                          : extent_of(row.dimension);
-  }
-  return most;
-}
-
-int max_series_per_gpu() {
-  constexpr int kOtherSeries = 40;  // identity, health, lease and Xids
-  return max_readings_per_gpu() + kOtherSeries;
-}
-
 }  // namespace gpuyard::metrics

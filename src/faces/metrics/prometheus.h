@@ -12,16 +12,6 @@
 
 namespace gpuyard::metrics {
 
-// The most series that one GPU can cost a Prometheus server: for a GPU that reports everything,
-// with the largest numbers of fans, links, places of memory errors and different Xids.
-int max_series_per_gpu();
-// Of these, the ones that are readings; and the most readings that DCGM's dialect has names for.
-int max_readings_per_gpu();
-inline constexpr int kMaxDcgmSeriesPerGpu = 67;
-
-// The series that each alert that fires on a GPU adds.
-inline constexpr int kSeriesPerAlert = 2;
-
 // The names of readings. Everything else (identity, health, Xids, leases, alerts, the daemon
 // itself) has gpuyard's names in every dialect.
 enum class Dialect {
@@ -30,15 +20,13 @@ enum class Dialect {
   both,
 };
 
-// How much is exported. A firing alert adds kSeriesPerAlert in both.
+// How much is exported. A firing alert adds two series in both.
 enum class Profile {
   full,
-  // For thousands of machines: at most kMaxMinimalSeriesPerGpu series a GPU. Xids, throttle reasons
-  // and the loop's histogram are left out; the daemon's own alerts and bottlenecks say what they
-  // mean.
+  // For thousands of machines: at most 20 series a GPU. Xids, throttle reasons and the loop's
+  // histogram are left out; the daemon's own alerts and bottlenecks say what they mean.
   minimal,
 };
-inline constexpr int kMaxMinimalSeriesPerGpu = 20;
 
 // The readings of the minimal profile: one series of a GPU each.
 std::span<const Metric> minimal_readings();

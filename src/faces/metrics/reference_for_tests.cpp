@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/record.h"
+#include "faces/metrics/fleet_for_tests.h"
 #include "faces/metrics/prometheus.h"
 #include "gpu/device/catalog.h"
 
