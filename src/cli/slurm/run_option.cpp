@@ -60,20 +60,6 @@ constexpr std::array kRunOptions = {
               [](const RunVerb& verb) { return with_value("--socket", verb.socket); }},
 };
 
-std::string_view text_of(Treatment treatment) {
-  switch (treatment) {
-    case Treatment::passed_on:
-      return "passed on to srun";
-    case Treatment::on_node:
-      return "done on the node";
-    case Treatment::refused:
-      return "refused";
-    case Treatment::here:
-      return "decides where the GPUs come from";
-  }
-  return "";
-}
-
 }  // namespace
 
 Words RunOption::words(const RunVerb& verb) const {
@@ -101,15 +87,6 @@ std::string run_line(const RunVerb& verb) {
   all.emplace_back("--");
   std::ranges::copy(verb.command, back_inserter(all));
   return fmt::format("{}", fmt::join(all | std::views::transform(&quote_shell_word), " "));
-}
-
-std::string run_options_table() {
-  std::string table = "| option | through Slurm | |\n|---|---|---|\n";
-  for (const RunOption& option : kRunOptions) {
-    table +=
-        fmt::format("| `{}` | {} | {} |\n", option.name, text_of(option.treatment), option.remark);
-  }
-  return table;
 }
 
 }  // namespace gpuyard::cli::slurm

@@ -36,7 +36,4 @@ std::vector<std::string> node_words(const RunVerb&);
 // Returns the command line that says the same, as a user would type it.
 std::string run_line(const RunVerb&);
 
-// The table for docs/slurm.md, in Markdown.
-std::string run_options_table();
-
 }  // namespace gpuyard::cli::slurm

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "base/golden_for_tests.h"
@@ -35,6 +36,30 @@ TEST(SlurmRunOption, TableHasEachOptionOfRunOnce) {
   Texts in_table;
   for (const RunOption& option : run_options()) in_table.emplace_back(option.name);
   EXPECT_THAT(in_table, UnorderedElementsAreArray(options_of_run()));
+}
+
+std::string_view text_of(RunOption::Treatment treatment) {
+  switch (treatment) {
+    case RunOption::Treatment::passed_on:
+      return "passed on to srun";
+    case RunOption::Treatment::on_node:
+      return "done on the node";
+    case RunOption::Treatment::refused:
+      return "refused";
+    case RunOption::Treatment::here:
+      return "decides where the GPUs come from";
+  }
+  return "";
+}
+
+// The table for docs/slurm.md, in Markdown.
+std::string run_options_table() {
+  std::string table = "| option | through Slurm | |\n|---|---|---|\n";
+  for (const RunOption& option : run_options()) {
+    table +=
+        fmt::format("| `{}` | {} | {} |\n", option.name, text_of(option.treatment), option.remark);
+  }
+  return table;
 }
 
 TEST(SlurmRunOption, TableIsInTheDocumentation) {
