@@ -93,12 +93,6 @@ const Rings::Gpu* Rings::find(const std::string& uuid) const {
   return found != gpus_.end() ? &found->second : nullptr;
 }
 
-std::size_t Rings::bytes() const {
-  std::size_t bytes = 0;
-  for (const auto& [uuid, gpu] : gpus_) bytes += bytes_of(gpu);
-  return bytes;
-}
-
 bool Series::append(std::int64_t taken_ms, std::int64_t value) {
   if (taken_ms <= taken_ms_) return false;
   const bool first = taken_ms_ == INT64_MIN;

@@ -234,7 +234,6 @@ class Rings {
   // Finds a GPU by its UUID; nullptr if nothing is known of it.
   const Gpu* find(const std::string& uuid) const;
   const std::map<std::string, Gpu>& gpus() const { return gpus_; }
-  std::size_t bytes() const;
 
  private:
   void append(Gpu&, const Sample&, std::int64_t now_ms);
