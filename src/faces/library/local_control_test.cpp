@@ -15,8 +15,6 @@
 namespace gpuyard::library {
 namespace {
 
-using fakes::FakeWrite;
-
 constexpr std::chrono::seconds kTestTimeout{30};  // only a broken test waits this long
 constexpr Duration kShortDelay = std::chrono::milliseconds(20);
 constexpr const char* kCallerGone = "ERROR Failed to send response to caller";
@@ -62,24 +60,6 @@ TEST_F(ControlTest, ABlockingCommandGivesItsOwnResult) {
   fleet_.fail_setting_writes(1, SettingKind::power_limit, Error{Errc::denied, "no"});
   EXPECT_EQ(control.send_command_blocking(1, limit(200), kTestTimeout, {}).error(),
             (Error{Errc::denied, "no"}));
-}
-
-TEST_F(ControlTest, NonblockingSendReturnsAtOnce) {
-  RecordProperty("contract", "B9 B4");
-  const CapturedLog log;
-  const LocalControl control = open();
-  fleet_.block(1);
-  ASSERT_TRUE(control.send_command_nonblocking(1, limit(250), {"r7", {}}).ok());
-  EXPECT_TRUE(fleet_.writes().empty()) << "sent, not done";
-  fleet_.unblock(1);
-  settle(control, 1);
-  EXPECT_EQ(fleet_.writes(), (std::vector<FakeWrite>{{1, power_limit(250'000)}}));
-  const auto line = std::ranges::find_if(log.lines(), [](const std::string& one) {
-    return one.starts_with("INFO Power limit set to 250 W [gpu=1 ");
-  });
-  ASSERT_NE(line, log.lines().end()) << "the result appears in the log";
-  EXPECT_NE(line->find("request_id=r7"), std::string::npos);
-  EXPECT_EQ(std::ranges::count(log.lines(), kCallerGone), 0) << "nobody was to be told";
 }
 
 TEST_F(ControlTest, CompletionHandlerIsCalledOnce) {
@@ -132,18 +112,6 @@ TEST_F(ControlTest, AGpuThatWasNotOpenedSaysWhy) {
   EXPECT_EQ(control.device_count(), 4U);
   EXPECT_EQ(control.send_command_nonblocking(3, limit(250), {}).error(),
             (Error{Errc::device_lost, "GPU 3 cannot be controlled: GPU is lost"}));
-}
-
-TEST_F(ControlTest, AFullQueueIsBusy) {
-  RecordProperty("contract", "B18");
-  const LocalControl control = open();
-  fleet_.block(0);
-  std::size_t accepted = 0;
-  Result<void> refused;
-  while ((refused = control.send_command_nonblocking(0, limit(250), {})).ok()) ++accepted;
-  EXPECT_EQ(refused.error().code, Errc::busy);
-  EXPECT_GE(accepted, driver::CommandWorkers::kMaxQueued);
-  EXPECT_TRUE(control.send_command_blocking(1, limit(250), kTestTimeout, {}).ok());
 }
 
 TEST_F(ControlTest, ClosingFailsStuckCommandAndFinishesQueued) {

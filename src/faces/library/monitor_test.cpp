@@ -29,37 +29,11 @@ Monitor open(const FakeFleet& fleet) {
   return *std::move(monitor);
 }
 
-TEST_F(MonitorTest, AFleetIsSeenThroughTheOneInterface) {
-  RecordProperty("contract", "A1 A4 A5 A6 A7 A8");
-  fleet_.set_memory_used(2, 30'000'000'000);
-  fleet_.set_temperature(2, 71);
-  fleet_.set_number(2, Metric::utilization_gpu, 93);
-  const Snapshot snapshot = open(fleet_).snapshot();
-  const DeviceState& gpu = snapshot.devices.at(2);
-  EXPECT_EQ(gpu.info.index, 2U);
-  EXPECT_EQ(*gpu.sample.number(Metric::memory_total), kMemory);
-  EXPECT_EQ(*gpu.sample.number(Metric::memory_used), 30'000'000'000);
-  EXPECT_EQ(*gpu.sample.number(Metric::temperature_core), 71);
-  EXPECT_EQ(*gpu.sample.number(Metric::utilization_gpu), 93);
-}
-
 TEST_F(MonitorTest, CountingDoesNotWaitForAStuckGpu) {
   RecordProperty("contract", "A12");
   const Monitor monitor = open(fleet_);
   for (std::uint32_t i = 0; i < 8; ++i) fleet_.block(i);
   EXPECT_EQ(monitor.gpu_count(), 8U);
-}
-
-TEST_F(MonitorTest, LostGpuIsHiddenButCountedAndListed) {
-  RecordProperty("contract", "A12 A13");
-  const Monitor monitor = open(fleet_);
-  fleet_.remove_gpu(5);
-  EXPECT_EQ(monitor.gpu_count(), 8U);
-  EXPECT_EQ(monitor.snapshot().devices.size(), 7U);
-  const Snapshot all = monitor.inventory();
-  ASSERT_EQ(all.devices.size(), 8U);
-  EXPECT_EQ(all.devices[5].condition, DeviceCondition::unavailable);
-  EXPECT_EQ(all.devices[5].why, "GPU is lost");
 }
 
 TEST_F(MonitorTest, StuckGpuDoesNotFailSnapshot) {
@@ -117,55 +91,6 @@ TEST_F(MonitorTest, ManyThreadsShareOneMonitorWhileTheFleetChanges) {
     fleet_.remove_gpu(1);
   }
   EXPECT_EQ(wrong, 0);
-}
-
-TEST_F(MonitorTest, TheSmallViewHoldsEveryGpu) {
-  RecordProperty("contract", "C2 C3");
-  fleet_.set_number(0, Metric::power_draw, 312'500);
-  fleet_.set_number(0, Metric::power_limit, 700'000);
-  const auto metrics = open(fleet_).collect_metrics();
-  ASSERT_EQ(metrics.size(), 8U);
-  EXPECT_EQ(metrics[0].device_id, 0U);
-  EXPECT_EQ(metrics[0].power_watts, 312.5);
-  EXPECT_EQ(metrics[0].power_limit_watts, 700.0);
-  EXPECT_FALSE(metrics[1].power_watts) << "what the GPU does not report is empty, not 0";
-}
-
-TEST_F(MonitorTest, AnIndexThatIsNotThereIsOutOfRange) {
-  RecordProperty("contract", "A14");
-  EXPECT_EQ(open(fleet_).read(8, Metric::power_draw).error().message,
-            "GPU index 8 is out of range");
-}
-
-TEST_F(MonitorTest, AbsentReadingIsUnsupported) {
-  RecordProperty("contract", "A14");
-  const auto power = open(fleet_).read(0, Metric::power_draw);
-  EXPECT_EQ(power.error(),
-            (Error{Errc::unsupported, "feature not supported on this platform: power_draw"}));
-}
-
-TEST_F(MonitorTest, FailedReadingHasDriverMessage) {
-  RecordProperty("contract", "A14");
-  fleet_.set_missing(0, Metric::power_draw, {MissingReason::failed, "Unknown Error"});
-  EXPECT_EQ(open(fleet_).read(0, Metric::power_draw).error().message,
-            "NVML query failed: Unknown Error");
-}
-
-TEST_F(MonitorTest, AReadingThatWorksIsItsNumber) {
-  EXPECT_EQ(*open(fleet_).read(3, Metric::temperature_core), 40);
-}
-
-TEST(Monitor, MissingDriverIsReported) {
-  RecordProperty("contract", "A14");
-  const auto fleet = FakeFleet::without_driver(init_error("Driver Not Loaded"));
-  EXPECT_EQ(Monitor::open(fleet.backend()).error().message,
-            "failed to initialise NVML: Driver Not Loaded");
-}
-
-TEST(Monitor, AnEmptyFleetIsFine) {
-  const Monitor monitor = open(FakeFleet::with_healthy_gpus(0, 0));
-  EXPECT_EQ(monitor.gpu_count(), 0U);
-  EXPECT_TRUE(monitor.snapshot().devices.empty());
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // libgpuyard's Control as its users have it: through its header, on a fake fleet.
 #include <algorithm>
 #include <chrono>
-#include <future>
 #include <mutex>
 #include <string>
 #include <type_traits>
@@ -22,8 +21,6 @@ using gpuyard::SettingKind;
 using gpuyard::SettingState;
 using gpuyard::SettingValue;
 using Write = FakeFleet::Write;
-
-constexpr auto kTestTimeout = 30s;  // only a broken test waits this long
 
 SettingValue one(std::int64_t value) {
   return {value, value};
@@ -133,18 +130,6 @@ TEST_F(LibraryControl, FormerNameReadsTheSameSetting) {
   EXPECT_EQ(former->now, read->now);
 }
 
-TEST_F(LibraryControl, InvalidValueIsRefusedWithAllowedRange) {
-  RecordProperty("contract", "B15 B17");
-  const Control control = open();
-  EXPECT_EQ(control.set_power_management_limit(0, 900'000).error(),
-            (Error{Errc::invalid,
-                   "900 W is out of range: this GPU's power limit may be 100 W to 400 W"}));
-  EXPECT_EQ(control.set_gpu_locked_clocks(0, 1500, 1200).error().code, Errc::invalid);
-  fleet_.set_setting_unsupported(0, SettingKind::memory_clocks);
-  EXPECT_EQ(control.reset_mem_locked_clocks(0).error().code, Errc::unsupported);
-  EXPECT_TRUE(fleet_.writes().empty());
-}
-
 TEST_F(LibraryControl, DriverErrorsKeepErrorCode) {
   RecordProperty("contract", "B17 E15");
   const Control control = open();
@@ -182,19 +167,6 @@ TEST_F(LibraryControl, NonblockingCommandReturnsAndResultIsLogged) {
   EXPECT_FALSE(has_logged("E ")) << "nobody was to be told";
 }
 
-TEST_F(LibraryControl, CompletionHandlerIsCalled) {
-  RecordProperty("contract", "B4");
-  const Control control = open();
-  const auto promise = std::make_shared<std::promise<bool>>();
-  auto future = promise->get_future();
-  ASSERT_TRUE(control
-                  .send_command(0, Control::SetPersistenceMode{.enabled = true},
-                                [promise](const auto& answer) { promise->set_value(answer.ok()); })
-                  .ok());
-  ASSERT_EQ(future.wait_for(kTestTimeout), std::future_status::ready);
-  EXPECT_TRUE(future.get());
-}
-
 TEST_F(LibraryControl, UnknownGpuOrClosedQueueIsRefused) {
   RecordProperty("contract", "B5 B7 B11");
   static_assert(sizeof(Control) == sizeof(std::shared_ptr<void>));
@@ -207,22 +179,6 @@ TEST_F(LibraryControl, UnknownGpuOrClosedQueueIsRefused) {
   EXPECT_EQ(control.send_command_nonblocking(0, Control::ResetGpuLockedClocks{}).error().code,
             Errc::unavailable);
   EXPECT_TRUE(fleet_.writes().empty());
-}
-
-TEST_F(LibraryControl, CloseFailsStuckCommandAndFinishesQueued) {
-  RecordProperty("contract", "B8 B12");
-  const Control control = open();
-  fleet_.block(0);
-  auto stuck = control.send_command(0, Control::SetPersistenceMode{.enabled = true});
-  auto queued = control.send_command(1, Control::SetPersistenceMode{.enabled = true});
-  control.close();
-  EXPECT_EQ(stuck->wait().error().message, "GPU management task for GPU 0 terminated");
-  EXPECT_TRUE(queued->wait().ok());
-}
-
-TEST(LibraryControlWithoutADriver, DoesNotOpenAndSaysWhy) {
-  EXPECT_EQ(Control::open(FakeFleet::without_driver("Driver Not Loaded")).error().message,
-            "failed to initialise NVML: Driver Not Loaded");
 }
 
 static_assert(std::is_copy_constructible_v<Control> && std::is_copy_assignable_v<Control>);

@@ -69,16 +69,6 @@ TEST_F(Library, LostGpuIsListedUnavailableUntilReplugged) {
   EXPECT_EQ(monitor.snapshot().size(), 4U);
 }
 
-TEST_F(Library, AGpuThatCameBackElsewhereKeepsItsUuid) {
-  RecordProperty("contract", "A15");
-  const std::string uuid = open(fleet_).inventory().at(1).uuid;
-  fleet_.remove_gpu(1);
-  fleet_.replug_gpu(1, 6);
-  const Monitor monitor = open(fleet_);
-  EXPECT_EQ(monitor.gpu_count(), 7U);
-  EXPECT_EQ(monitor.inventory().at(6).uuid, uuid);
-}
-
 TEST_F(Library, MissingTemperatureHidesGpuButListsReason) {
   RecordProperty("contract", "A3");
   const gpuyard::Missing why{MissingReason::no_permission, "Insufficient Permissions"};
@@ -87,18 +77,6 @@ TEST_F(Library, MissingTemperatureHidesGpuButListsReason) {
   EXPECT_EQ(monitor.snapshot().size(), 3U);
   EXPECT_EQ(*monitor.inventory().at(2).find("temperature_core_celsius")->missing(), why);
   EXPECT_EQ(describe(why), "Insufficient Permissions");
-}
-
-TEST_F(Library, ASnapshotIsAValue) {
-  RecordProperty("contract", "A2");
-  const auto gpu = open(fleet_).snapshot().front();
-  const auto read = gpuyard::GpuSnapshot::from_json(gpu.to_json());
-  ASSERT_TRUE(read);
-  EXPECT_EQ(*read, gpu);
-  std::ostringstream text;
-  text << gpu;
-  EXPECT_EQ(text.str(), to_string(gpu));
-  EXPECT_TRUE(text.str().starts_with("GPU 0: 40 C, 0 % util, ")) << text.str();
 }
 
 TEST_F(Library, HealthIsEvaluatedAtEachCall) {
@@ -116,14 +94,6 @@ TEST_F(Library, HealthIsEvaluatedAtEachCall) {
   EXPECT_EQ(monitor.health(4).error().message, "GPU index 4 is out of range");
   EXPECT_EQ(monitor.acknowledge_ecc_errors(4).error().code, gpuyard::Errc::not_found);
   EXPECT_EQ(name_of(Health::degraded), "degraded");
-}
-
-TEST_F(Library, ErrorsThatWereThereBeforeAreNotNew) {
-  RecordProperty("contract", "A9");
-  fleet_.inject_ecc_error(0);
-  const Monitor monitor = open(fleet_);
-  EXPECT_EQ(monitor.health(0)->verdict, Health::healthy);
-  EXPECT_EQ(monitor.snapshot().front().ecc_errors_uncorrected, 1U);
 }
 
 TEST_F(Library, ThresholdsMayBeOfOneGpu) {
@@ -173,20 +143,6 @@ TEST_F(Library, InvalidMetricOnFakeIsError) {
   EXPECT_EQ(fleet_.set_number(0, "serial", 1).error().code, gpuyard::Errc::invalid);
   EXPECT_EQ(fleet_.set_number(0, "power_draw_w", 0.0 / 0.0).error().code, gpuyard::Errc::invalid);
   EXPECT_TRUE(fleet_.set_number(99, "power_draw_w", 1)) << "nobody is there to change";
-}
-
-TEST_F(Library, ChangingAbsentGpuHasNoEffect) {
-  RecordProperty("contract", "A15");
-  const auto before = fleet_.collect_metrics();
-  fleet_.set_memory_used(9, 1);
-  fleet_.set_temperature(9, 1);
-  fleet_.inject_ecc_error(9);
-  fleet_.remove_gpu(9);
-  fleet_.replug_gpu(9);
-  fleet_.replug_gpu(0, 9);
-  fleet_.block(9);
-  fleet_.unblock(9);
-  EXPECT_EQ(fleet_.collect_metrics(), before);
 }
 
 TEST_F(Library, DevicesAreListedWithAvailability) {
@@ -338,17 +294,6 @@ TEST_F(Library, MeasuresEnergyBetweenTwoMoments) {
   EXPECT_TRUE(measured.partial);
   ASSERT_TRUE(fleet_.set_number(2, "energy_total_j", 9'000));
   EXPECT_EQ(window->end(), measured);
-}
-
-TEST_F(Library, GpuWithoutEnergyReadingIsUnknown) {
-  const Monitor monitor = open(fleet_);
-  auto window = monitor.begin_energy_window({0});
-  ASSERT_TRUE(window.ok()) << window.error().message;
-  const auto measured = window->end();
-  ASSERT_EQ(measured.gpus.size(), 1U);
-  EXPECT_EQ(measured.gpus[0].joules, std::nullopt);
-  EXPECT_EQ(measured.joules, std::nullopt);
-  EXPECT_TRUE(measured.partial);
 }
 
 TEST_F(Library, AnEnergyWindowNeedsGpus) {

@@ -84,15 +84,6 @@ TEST_F(ScrapeQueueTest, SharedReadIsRenderedPerRequestedFormat) {
   EXPECT_EQ(http::find_header(responses_[2]->headers, "Vary"), "Accept");
 }
 
-TEST_F(ScrapeQueueTest, EachScrapeTriggersFreshRead) {
-  RecordProperty("contract", "C13");
-  for (const std::size_t scraper : {0U, 1U}) {
-    request_scrape(scraper);
-    worker_.run_all();
-  }
-  EXPECT_EQ(readings_, 2);
-}
-
 TEST_F(ScrapeQueueTest, ReadFailureIsReported) {
   worker_.full = true;
   request_scrape(0);
