@@ -32,16 +32,6 @@ class HealthTrackerTest : public testing::Test {
   HealthTracker tracker_;
 };
 
-TEST_F(HealthTrackerTest, FollowsTheTemperatureUpAndDown) {
-  EXPECT_EQ(evaluate_now().verdict, Health::healthy);
-  fleet_.set_temperature(0, 80);
-  EXPECT_EQ(evaluate_now().verdict, Health::degraded);
-  fleet_.set_temperature(0, 90);
-  EXPECT_EQ(evaluate_now().verdict, Health::unhealthy);
-  fleet_.set_temperature(0, 40);
-  EXPECT_EQ(evaluate_now().verdict, Health::healthy);
-}
-
 TEST_F(HealthTrackerTest, ANewErrorStaysUntilItIsAcknowledged) {
   RecordProperty("contract", "A9 A10");
   evaluate_now();
@@ -184,11 +174,6 @@ TEST_F(HealthTrackerTest, ErrorsStayNewWhileGpuIsUnresponsive) {
   state.info.id = id_;
   state.condition = DeviceCondition::unresponsive;
   EXPECT_EQ(evaluate(state).verdict, Health::unhealthy);
-}
-
-TEST_F(HealthTrackerTest, ThresholdsMayBeOfOneGpu) {
-  tracker_ = HealthTracker({{}, {{"0", {30, 35}}}});
-  EXPECT_EQ(evaluate_now().verdict, Health::unhealthy);
 }
 
 }  // namespace

@@ -73,17 +73,6 @@ TEST_F(DriverHostTest, UnloadableLibraryIsReportedInHello) {
   EXPECT_EQ(receive<Hello>().error, "failed to initialise NVML: no library");
 }
 
-TEST_F(DriverHostTest, ReadIsAnswered) {
-  const auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
-  serve(fleet);
-  receive<Hello>();
-  const ReadRequests request{{5, fleet.inventory().devices[0].id, {Probe::temperature}}};
-  ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
-  const ReadReply reply = receive_reply();
-  EXPECT_EQ(reply.id, 5U);
-  EXPECT_EQ(*reply.sample.number(Metric::temperature_core), 40);
-}
-
 TEST_F(DriverHostTest, EachReadOfOneMessageIsAnswered) {
   const auto fleet = FakeFleet::with_healthy_gpus(3, 1000);
   serve(fleet);
@@ -198,21 +187,6 @@ TEST_F(DriverHostTest, CommandForUnknownGpuIsRefused) {
   EXPECT_EQ(reply.id, 9U);
   EXPECT_EQ(*reply.failure, (Error{Errc::not_found, "no GPU GPU-nobody is open"}));
   EXPECT_FALSE(reply.called);
-}
-
-TEST_F(DriverHostTest, FullGpuQueueIsBusy) {
-  RecordProperty("contract", "B18");
-  auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
-  serve(fleet);
-  receive<Hello>();
-  fleet.block(0);
-  const DeviceId id = fleet.inventory().devices[0].id;
-  for (std::uint64_t i = 0; i < CommandWorkers::kMaxQueued + 2; ++i) {
-    const CommandRequest request{i, id, ReadEnergy{}, "", BootClock::now()};
-    ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
-  }
-  EXPECT_EQ(receive<CommandReply>().failure->code, Errc::busy);
-  fleet.unblock(0);
 }
 
 TEST_F(DriverHostTest, DaemonExitBeforeReplyIsLogged) {

@@ -119,13 +119,6 @@ TEST_F(SetterTest, DriverRefusalIsLoggedAsFailed) {
   EXPECT_EQ(lines(ChangeStep::failed).size(), 1U);
 }
 
-TEST_F(SetterTest, AValueBeyondTheDriversRangeIsRefused) {
-  serve();
-  receive<Hello>();
-  EXPECT_EQ(change(power_limit(401'000)).failure->code, Errc::invalid);
-  EXPECT_TRUE(fleet_.writes().empty());
-}
-
 TEST_F(SetterTest, OneWattBeyondABoundIsRefused) {
   serve({.lowest_mw = 200'000, .highest_mw = 350'000});
   receive<Hello>();
@@ -243,13 +236,6 @@ TEST_F(SetterTest, UnwritableLogAllowsOnlyRestoringPreviousValue) {
   const auto missed = lines(ChangeStep::missed);
   ASSERT_EQ(missed.size(), 1U);
   EXPECT_EQ(missed[0].of, 2U);
-}
-
-TEST_F(SetterTest, UnopenedGpuIsNotFound) {
-  serve();
-  receive<Hello>();
-  send_request({1, "GPU-nobody", Apply{power_limit(250'000)}, "", BootClock::now()});
-  EXPECT_EQ(receive<CommandReply>().failure->code, Errc::not_found);
 }
 
 TEST_F(SetterTest, APingIsAnsweredWhileTheDriverHangs) {

@@ -315,25 +315,6 @@ TEST_F(TelemetryTest, ErrorsBeforeARebootAreKnown) {
   EXPECT_EQ(latest().devices[1].health.verdict, Health::healthy);
 }
 
-TEST_F(TelemetryTest, ReturnedGpuIsHealthyUnderNewIndex) {
-  RecordProperty("contract", "A10");
-  start(2);
-  Inventory fleet = fleet_of(2);
-  fleet.devices.erase(fleet.devices.begin());
-  fleet.devices[0].index = 0;
-  telemetry_.on_inventory(fleet);
-  answer();
-  EXPECT_EQ(latest().devices[1].info.uuid, "GPU-0");
-  EXPECT_EQ(latest().devices[1].health.verdict, Health::unhealthy);
-  fleet.devices.push_back(fleet_of(1).devices[0]);
-  fleet.devices[1].index = 1;
-  telemetry_.on_inventory(fleet);
-  answer();
-  ASSERT_EQ(latest().devices.size(), 2U);
-  EXPECT_EQ(latest().devices[1].info.uuid, "GPU-0");
-  EXPECT_EQ(latest().devices[1].health.verdict, Health::healthy);
-}
-
 // The kernel of a laptop: a GPU that is not queried for the delay is suspended, and a query wakes
 // it.
 class LaptopTest : public TelemetryTest {
@@ -389,25 +370,6 @@ TEST_F(LaptopTest, SleepingGpusArePublishedLessOften) {
   EXPECT_EQ(*latest().devices[0].sample.number(Metric::utilization_gpu), 0) << "its last reading";
 }
 
-TEST_F(LaptopTest, ComputingGpuIsPolledEverySecond) {
-  value_ = 42;
-  pass(std::chrono::seconds(60));
-  EXPECT_FALSE(is_asleep());
-  EXPECT_GE(queries_, 60);
-}
-
-TEST_F(LaptopTest, LeasedGpuIsPolledWithinOneInterval) {
-  pass(std::chrono::seconds(15));
-  ASSERT_TRUE(is_asleep());
-  const int before = queries_;
-  needed_ = true;
-  pass(kFastInterval);
-  EXPECT_GT(queries_, before);
-  pass(kFastInterval);
-  EXPECT_FALSE(is_asleep());
-  EXPECT_EQ(latest().interval, kFastInterval);
-}
-
 // Whatever gap it ends, the first snapshot after a sleep counts as the next one.
 TEST_F(LaptopTest, StepFromSleepIsUninterrupted) {
   for (int ticks = 0; ticks < 5; ++ticks) {
@@ -420,18 +382,6 @@ TEST_F(LaptopTest, StepFromSleepIsUninterrupted) {
     EXPECT_GT(latest().taken, last);
     EXPECT_LT(latest().taken - last, max_step(latest()));
   }
-}
-
-TEST_F(LaptopTest, ResumedGpuIsPolledWithinOneInterval) {
-  pass(std::chrono::seconds(15));
-  ASSERT_TRUE(is_asleep());
-  const int before = queries_;
-  queried_at_ = loop_.now();
-  value_ = 42;
-  pass(kFastInterval);
-  EXPECT_GT(queries_, before);
-  EXPECT_EQ(*latest().devices[0].sample.number(Metric::utilization_gpu), 42);
-  EXPECT_FALSE(is_asleep());
 }
 
 TEST_F(LaptopTest, FreshReadWakesTheGpu) {
@@ -455,13 +405,6 @@ TEST_F(LaptopTest, SlowResumeIsNotUnresponsive) {
   EXPECT_EQ(latest().devices[0].condition, DeviceCondition::responsive);
   pass(2 * kFastInterval);
   EXPECT_EQ(latest().devices[0].condition, DeviceCondition::unresponsive);
-}
-
-TEST_F(LaptopTest, LostGpuIsPolled) {
-  lost_ = "GPU-0";
-  pass(std::chrono::seconds(30));
-  EXPECT_FALSE(is_asleep());
-  EXPECT_TRUE(is_lost(latest().devices[0]));
 }
 
 TEST_F(TelemetryTest, IntervalSetsTheTimeBetweenSnapshots) {
