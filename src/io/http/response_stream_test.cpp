@@ -44,13 +44,6 @@ TEST(EventChunk, KeepsEveryKindOfLineBreakInItsData) {
             "data: a\ndata: b\ndata: c\ndata: d\ndata: \n\n");
 }
 
-TEST(EventStream, IsNotKeptByCachesOrHeldBackByProxies) {
-  const Response response = event_stream(nullptr);
-  EXPECT_EQ(response.content_type, "text/event-stream");
-  EXPECT_EQ(find_header(response.headers, "cache-control"), "no-store");
-  EXPECT_EQ(find_header(response.headers, "x-accel-buffering"), "no");
-}
-
 }  // namespace
 
 namespace {

@@ -8,9 +8,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using testing::EndsWith;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
 
 class ServerStream : public ServerTest {
  protected:
@@ -36,23 +33,6 @@ class ServerStream : public ServerTest {
 
   std::vector<std::shared_ptr<ManualStream>> sources_;
 };
-
-TEST_F(ServerStream, GoesOverTcpAndOverUnixSockets) {
-  Server server(loop_, streaming());
-  ASSERT_TRUE(server.listen_unix(path()));
-  const auto bound = server.listen_tcp("127.0.0.1", 0);
-  ASSERT_TRUE(bound);
-  RawClient local(loop_, on_unix());
-  RawClient remote(loop_, Endpoint::tcp("127.0.0.1", bound->port));
-  local.send(kGet);
-  remote.send(kGet);
-  local.receive("retry");
-  remote.receive("retry");
-  say_to_all(Chunk("data: x\n\n"));
-  local.receive("data: x\n\n");
-  remote.receive("data: x\n\n");
-  EXPECT_EQ(server.counters().streams, 2U);
-}
 
 TEST_F(ServerStream, NonReadingClientIsDroppedOthersContinue) {
   Server server(loop_, streaming(),
@@ -105,48 +85,6 @@ TEST_F(ServerStream, NoticesATcpClientThatLeavesWhenSomethingIsSent) {
   }));
 }
 
-TEST_F(ServerStream, LimitsTheStreamsOfEachListenerAndAnswersOthers) {
-  Server server(
-      loop_,
-      [this](const Request& request, Reply reply) {
-        if (request.path == "/b") return reply(Response(200, "text/plain", "plain"));
-        streaming()(request, std::move(reply));
-      },
-      Limits{.streams = 1, .reserved_slots = 0});
-  ASSERT_TRUE(server.listen_unix(path()));
-  ASSERT_TRUE(server.listen_unix(directory_.in("b.sock")));
-  RawClient first(loop_, on_unix());
-  first.send(kGet);
-  first.receive("retry");
-  RawClient second(loop_, on_unix());
-  second.send(kGet);
-  EXPECT_THAT(second.receive_all(), StartsWith("HTTP/1.1 503 "));
-  RawClient elsewhere(loop_, Endpoint::unix_socket(directory_.in("b.sock")));
-  elsewhere.send(kGet);
-  EXPECT_THAT(elsewhere.receive("retry"), StartsWith("HTTP/1.1 200 "));
-  RawClient third(loop_, on_unix());
-  third.send("GET /b HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  third.receive("plain");
-  first.close();
-  EXPECT_TRUE(settle([&] { return server.counters().streams == 1; }));
-  RawClient next(loop_, on_unix());
-  next.send(kGet);
-  EXPECT_THAT(next.receive("retry"), StartsWith("HTTP/1.1 200 "));
-}
-
-TEST_F(ServerStream, EndsPromptlyWhenItShutsDown) {
-  Server server(loop_, streaming());
-  ASSERT_TRUE(server.listen_unix(path()));
-  RawClient client(loop_, on_unix());
-  client.send(kGet);
-  client.receive("retry");
-  bool done = false;
-  server.shutdown(kTestTimeout, [&] { done = true; });
-  EXPECT_THAT(client.receive_all(), EndsWith("0\r\n\r\n"));
-  client.close();
-  EXPECT_TRUE(settle([&] { return done; }));
-}
-
 TEST_F(ServerStream, EndsAStuckReaderWhenTheGraceIsOver) {
   Server server(loop_, streaming());
   ASSERT_TRUE(server.listen_unix(path()));
@@ -158,17 +96,6 @@ TEST_F(ServerStream, EndsAStuckReaderWhenTheGraceIsOver) {
   bool done = false;
   server.shutdown(milliseconds(1), [&] { done = true; });
   EXPECT_TRUE(settle([&] { return done; }));
-}
-
-TEST_F(ServerStream, MayEndWithStreamsOpen) {
-  auto server = std::make_unique<Server>(loop_, streaming());
-  ASSERT_TRUE(server->listen_unix(path()));
-  RawClient client(loop_, on_unix());
-  client.send(kGet);
-  client.receive("retry");
-  server.reset();
-  sources_.at(0)->say("too late");
-  EXPECT_THAT(client.receive_all(), Not(HasSubstr("too late")));
 }
 
 TEST_F(ServerStream, MayEndWithTheLoopWhileStreamsAreOpen) {

@@ -78,57 +78,6 @@ TEST_F(ServerLifecycle, ConnectionBeyondBusyLimitGets503) {
   second.receive("hello");
 }
 
-TEST_F(ServerLifecycle, FullServerEvictsLongestIdleConnection) {
-  Server server(loop_, handler(), Limits{.connections = 2, .reserved_slots = 0});
-  ASSERT_TRUE(server.listen_unix(path()));
-  RawClient oldest(loop_, on_unix());
-  EXPECT_TRUE(settle([&] { return server.counters().active == 1; }));
-  RawClient second(loop_, on_unix());
-  EXPECT_TRUE(settle([&] { return server.counters().active == 2; }));
-  RawClient third(loop_, on_unix());
-  third.send(kGet);
-  third.receive("hello");
-  EXPECT_EQ(oldest.receive_all(), "");
-  second.send(kGet);
-  second.receive("hello");
-  EXPECT_EQ(server.counters().refused, 0U);
-}
-
-TEST_F(ServerLifecycle, DropsAClientThatDoesNotRead) {
-  body_ = std::string(8'000'000, 'x');
-  Server server(loop_, handler(), Limits{.write_timeout = milliseconds(10)});
-  ASSERT_TRUE(server.listen_unix(path()));
-  const UniqueFd client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const auto address = to_socket_address(on_unix());
-  ASSERT_EQ(::connect(client.get(), address->get(), address->length), 0);
-  ASSERT_GT(::send(client.get(), kGet.data(), kGet.size(), 0), 0);
-  EXPECT_TRUE(settle([&] { return server.counters().requests == 1; }));
-  EXPECT_TRUE(settle([&] { return server.counters().active == 0; }));
-}
-
-TEST_F(ServerLifecycle, SaysBusyWhenAHandlerTakesTooLong) {
-  hold_ = true;
-  Server server(loop_, handler(), Limits{.handler_timeout = milliseconds(5)});
-  ASSERT_TRUE(server.listen_unix(path()));
-  RawClient client(loop_, on_unix());
-  client.send(kGet);
-  EXPECT_THAT(client.receive("}}"), StartsWith("HTTP/1.1 503 "));
-  held_.clear();  // too late, and harmless
-}
-
-TEST_F(ServerLifecycle, DisconnectDuringHandlerFreesSlot) {
-  hold_ = true;
-  Server server(loop_, handler());
-  ASSERT_TRUE(server.listen_unix(path()));
-  {
-    RawClient client(loop_, on_unix());
-    client.send(kGet);
-    EXPECT_TRUE(settle([&] { return held_.size() == 1; }));
-  }
-  EXPECT_TRUE(settle([&] { return server.counters().active == 0; }));
-  held_.at(0)(Response(200, "text/plain", body_));
-}
-
 TEST_F(ServerLifecycle, AnswersAClientThatStoppedSendingWhileItsHandlerWorks) {
   hold_ = true;
   Server server(loop_, handler());

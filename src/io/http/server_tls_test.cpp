@@ -84,16 +84,6 @@ TEST_F(TlsOverSockets, StalledHandshakesDoNotBlockNewClient) {
   EXPECT_EQ(server_->counters().handshakes, limits.handshakes - 1);  // one gave way
 }
 
-TEST_F(TlsOverSockets, HandshakesBeyondAddressQuotaAreRefused) {
-  start();
-  const Limits limits;
-  std::vector<UniqueFd> stalled;
-  for (std::size_t i = 0; i < limits.handshakes_per_group + 5; ++i) stalled.push_back(stall(0));
-  ASSERT_TRUE(settle([&] { return server_->counters().handshakes_rejected == 5; }));
-  EXPECT_EQ(server_->counters().handshakes, limits.handshakes_per_group);
-  EXPECT_EQ(server_->counters().active, 0U);
-}
-
 TEST_F(TlsOverSockets, RenewedCertificateAppliesToNewConnectionsOnly) {
   start();
   Client before(loop_, port_);

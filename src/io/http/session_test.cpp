@@ -179,14 +179,6 @@ TEST_F(Session, EndsSilentlyWhenARequestBreaksOff) {
   EXPECT_TRUE(has_session_ended());
 }
 
-TEST_F(Session, AnswersLater) {
-  hold_ = true;
-  EXPECT_EQ(exchange(kGet), "");
-  held_.at(0)(answer_);
-  io_.poll();
-  EXPECT_EQ(pipe_->take_received(), kHello);
-}
-
 TEST_F(Session, AnswersADroppedReplyWith500) {
   hold_ = true;
   exchange(kGet);

@@ -105,18 +105,6 @@ TEST_F(TlsSessionTest, NamesAClientByItsCertificate) {
   EXPECT_EQ(last_->peer.certificate_fingerprint, facts_of(known.certificate.get()).fingerprint);
 }
 
-TEST_F(TlsSessionTest, TakesARequestOneByteAtATime) {
-  ASSERT_TRUE(agree_on(1));
-  for (const char byte : kGet) {
-    const std::string record = client_->encrypted({&byte, 1});
-    for (const char part : record) {
-      pipe_->send({&part, 1});
-      io_.poll();
-    }
-  }
-  EXPECT_EQ(client_->decrypted(pipe_->take_received()), kHello);
-}
-
 TEST_F(TlsSessionTest, RequestsSentWithHandshakeEndAreAnswered) {
   client_->handshake();
   flow();
@@ -146,16 +134,6 @@ TEST_F(TlsSessionTest, SendsALongAnswerWhole) {
   EXPECT_THAT(exchange(kGet), EndsWith("\r\n\r\n" + *answer_.body));
 }
 
-TEST_F(TlsSessionTest, Streams) {
-  const auto feed = std::make_shared<ManualStream>();
-  answer_ = event_stream(feed);
-  ASSERT_TRUE(agree_on());
-  EXPECT_THAT(exchange(kGet), HasSubstr("text/event-stream"));
-  feed->say(event_chunk("e", "something"));
-  io_.poll();
-  EXPECT_THAT(client_->decrypted(pipe_->take_received()), HasSubstr("something"));
-}
-
 TEST_F(TlsSessionTest, SaysGoodbyeAfterTheLastAnswer) {
   ASSERT_TRUE(agree_on());
   EXPECT_THAT(exchange(kGetAndClose), EndsWith("hello"));
@@ -178,13 +156,6 @@ TEST_F(TlsSessionTest, EndsWithABrokenRecord) {
   io_.poll();
   EXPECT_EQ(context_->counters.active, 0U);
   EXPECT_EQ(context_->counters.requests, 0U);
-}
-
-TEST_F(TlsSessionTest, HasTheDeadlinesOfAnySession) {
-  ASSERT_TRUE(agree_on());
-  exchange("GET / HT");
-  pass(Limits().read_timeout);
-  EXPECT_THAT(client_->decrypted(pipe_->take_received()), StartsWith("HTTP/1.1 408 "));
 }
 
 TEST_F(TlsSessionTest, IsKnownByTheNamesOfItsCertificate) {

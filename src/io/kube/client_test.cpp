@@ -149,16 +149,6 @@ TEST_F(KubeClient, PathPrefixPrecedesEachPath) {
   EXPECT_THAT(server_->request(), StartsWith("GET /k8s/clusters/c1/api/v1/nodes HTTP/1.1\r\n"));
 }
 
-TEST_F(KubeClient, RefusalKeepsItsReason) {
-  start(http_answer("409 Conflict",
-                    R"({"kind":"Status","reason":"AlreadyExists","message":"it \"n1\" exists"})"));
-  const Answer answer = client().create(kNodes, kNode);
-  EXPECT_EQ(answer.outcome, Outcome::already_exists);
-  EXPECT_EQ(answer.reason, "AlreadyExists");
-  EXPECT_EQ(answer.message,
-            fmt::format("127.0.0.1:{} responded with 409: it \"n1\" exists", server_->port()));
-}
-
 TEST_F(KubeClient, RotatedTokenIsSentWithTheNextRequest) {
   start();
   const Client kept = client();
@@ -222,20 +212,6 @@ TEST_F(KubeClient, AnswerOfFiveMegabytesIsReturned) {
   EXPECT_EQ(client().list(kNodes).body, object);
 }
 
-TEST_F(KubeClient, TruncatedAnswerIsUnreachable) {
-  start("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"kind\"", false);
-  EXPECT_EQ(client().get(kNodes).outcome, Outcome::unreachable);
-}
-
-TEST_F(KubeClient, StoppedServerIsUnreachable) {
-  start();
-  const Client kept = client();
-  server_ = nullptr;
-  const Answer answer = kept.get(kNodes);
-  EXPECT_EQ(answer.outcome, Outcome::unreachable);
-  EXPECT_EQ(answer.status, 0);
-}
-
 TEST_F(KubeClient, SilentServerIsUnreachableAfterTheTimeout) {
   const http::LocalListener silent;
   TestCertificate("IP:127.0.0.1").write_to(ca_file());
@@ -247,12 +223,6 @@ TEST_F(KubeClient, SilentServerIsUnreachableAfterTheTimeout) {
   EXPECT_EQ(answer.outcome, Outcome::unreachable);
   EXPECT_GE(BootClock::now() - began, milliseconds(30));
   EXPECT_LT(BootClock::now() - began, kTestTimeout);
-}
-
-TEST_F(KubeClient, PathWithALineBreakIsNotSent) {
-  start();
-  EXPECT_EQ(client().get("/a HTTP/1.1\r\nX: y").outcome, Outcome::unreachable);
-  EXPECT_EQ(server_->request(), "");
 }
 
 }  // namespace

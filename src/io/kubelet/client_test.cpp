@@ -20,7 +20,6 @@ namespace gpuyard::kubelet {
 namespace {
 
 using std::chrono::milliseconds;
-using testing::HasSubstr;
 using testing::SizeIs;
 
 constexpr Duration kTestTimeout = std::chrono::seconds(20);  // reached only by a test that fails
@@ -105,18 +104,6 @@ TEST(FetchPods, PodsAreReturned) {
   EXPECT_EQ(pods->front().name, "a");
 }
 
-TEST(FetchPods, ResponseByteByByteIsRead) {
-  const Server server([](int socket) {
-    for (const char byte : response_with(bytes_field(1, pod_message("ml", "a", {})))) {
-      if (!send_bytes(socket, {&byte, 1})) return;
-    }
-    wait_for_close(socket);
-  });
-  const auto pods = fetch_pods(server.path(), kTestTimeout);
-  ASSERT_TRUE(pods) << pods.error().text();
-  EXPECT_THAT(*pods, SizeIs(1));
-}
-
 TEST(FetchAllocatableDevices, DevicesAreReturned) {
   const Server server(
       send_and_wait(response_with(bytes_field(1, container_devices("nvidia.com/gpu", {"GPU-1"})))));
@@ -146,12 +133,6 @@ TEST(FetchPods, PathThatIsTooLongIsInvalid) {
 TEST(FetchPods, SilentServerTimesOut) {
   const Listener listener;
   EXPECT_EQ(error_of(listener.path(), kShortTimeout).code, Errc::timed_out);
-}
-
-TEST(FetchPods, HalfAResponseTimesOut) {
-  const std::string bytes = response_with("");
-  const Server server(send_and_wait(bytes.substr(0, bytes.size() - 1)));
-  EXPECT_EQ(error_of(server.path(), kShortTimeout).code, Errc::timed_out);
 }
 
 // The deadline holds for the whole call: a server that always has something to say gets no more.
@@ -195,19 +176,6 @@ TEST(FetchPods, MalformedMessageIsInvalid) {
   const Error error = error_of(server.path());
   EXPECT_EQ(error.code, Errc::invalid);
   EXPECT_EQ(error.cause, "it is damaged or incomplete");
-}
-
-TEST(FetchPods, OtherProtocolIsInvalid) {
-  const Server server(send_and_wait("HTTP/1.1 400 Bad Request\r\n\r\n400 Bad Request"));
-  EXPECT_EQ(error_of(server.path()).code, Errc::invalid);
-}
-
-TEST(FetchPods, LargeResponseIsRefused) {
-  const Server server(send_and_wait(settings_frame() + response_headers() +
-                                    data_frame(std::string(1, '\0') + big_endian(100'000'000, 4))));
-  const Error error = error_of(server.path());
-  EXPECT_EQ(error.code, Errc::internal);
-  EXPECT_THAT(error.message, HasSubstr("too large"));
 }
 
 }  // namespace
