@@ -120,16 +120,5 @@ TEST_F(EnergyRoutes, OnlyOwnerOrAdministratorEndsWindow) {
   EXPECT_EQ(send(http::Method::del, path, "", local_user(0)).status, 200);
 }
 
-TEST_F(EnergyRoutes, PlainTcpIsReadOnly) {
-  const std::string path = std::string(kWindows) + "/" + begin();
-  EXPECT_EQ(send(http::Method::get, path, "", {}).status, 200);
-  for (const auto& [method, where] :
-       {std::pair(http::Method::del, path), std::pair(http::Method::post, std::string(kWindows))}) {
-    const auto refused = send(method, where, "", {});
-    EXPECT_EQ(refused.status, 403);
-    EXPECT_THAT(message(refused), HasSubstr("TCP without TLS is read-only"));
-  }
-}
-
 }  // namespace
 }  // namespace gpuyard::api

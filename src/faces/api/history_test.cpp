@@ -96,15 +96,6 @@ TEST_F(HistoryRoute, ReadingsUseUnitOfMetricKey) {
   EXPECT_EQ(result.points[8].t_ms - result.points[7].t_ms, 1000);
 }
 
-TEST_F(HistoryRoute, AStepMakesAggregates) {
-  const auto result = answer(get("0", {{"metric", "power_draw_w"}, {"step", "30s"}}));
-  EXPECT_EQ(result.step_ms, 30'000);
-  for (const auto& point : result.points) {
-    EXPECT_LE(point.min, point.mean);
-    EXPECT_LE(point.mean, point.max);
-  }
-}
-
 TEST_F(HistoryRoute, AnElementHasAHistoryOfItsOwn) {
   EXPECT_EQ(answer(get("0", {{"metric", "fan_speed"}, {"element", "1"}})).points.size(), 60U);
   const auto none = answer(get("0", {{"metric", "fan_speed"}}));
@@ -169,14 +160,6 @@ TEST_F(HistoryRoute, ExcessQueriesQueueFairlyThenGet503) {
   ASSERT_EQ(answered.size(), most + 1);
   const auto other = std::ranges::find(answered, "uid 2000") - answered.begin();
   EXPECT_LE(other, static_cast<std::ptrdiff_t>(limits::kMaxRunningQueries + 1));
-}
-
-TEST_F(HistoryRoute, StoreFailureIsReported) {
-  store_->said = {"not writing to disk: disk is full"};
-  const auto result = answer(get("0", {{"metric", "power"}}));
-  ASSERT_FALSE(result.notes.empty());
-  EXPECT_EQ(result.notes.front(), store_->said.front());
-  EXPECT_EQ(result.points.size(), 60U);
 }
 
 TEST_F(HistoryRoute, SeveralMetricsOfSeveralGpusComeInColumns) {

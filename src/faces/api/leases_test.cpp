@@ -57,24 +57,6 @@ TEST_F(LeaseRoutes, UncommittedLeaseAcceptsChanges) {
   EXPECT_TRUE(renewed->is_answered() && added->is_answered());
 }
 
-TEST_F(LeaseRoutes, PlainTcpCannotClaimButCanRead) {
-  held(R"({"id":"train-1-of-many-leases"})", process(10));
-  for (const auto& [method, path] :
-       {std::pair(http::Method::post, std::string(kLeases)),
-        std::pair(http::Method::post, kLeases + std::string("/adopt")),
-        std::pair(http::Method::del, kLeases + std::string("/train-1-of-many-leases")),
-        std::pair(http::Method::post, kLeases + std::string("/train-1-of-many-leases/renew")),
-        std::pair(http::Method::put, std::string("/api/gpu/manage/0/cordon"))}) {
-    const auto refused = ask(method, path, "{}", over_tcp());
-    EXPECT_EQ(refused->status(), 403) << path;
-    EXPECT_THAT(refused->message(), HasSubstr("TCP without TLS is read-only"));
-  }
-  for (const char* path :
-       {kLeases, "/api/gpu/leases/train-1-of-many-leases", "/api/gpu/queue", "/api/gpu/load"}) {
-    EXPECT_EQ(get(path)->status(), 200) << path;
-  }
-}
-
 TEST_F(LeaseRoutes, NoteIsVisibleToOwnerAndRootOnly) {
   held(R"({"id":"train-1-of-many-leases","note":"train.py --secret"})", process(10));
   const std::string path = "/api/gpu/leases/train-1-of-many-leases";
@@ -142,16 +124,6 @@ TEST_F(LeaseRoutes, RepeatedClaimKeepsOriginallyNamedGpus) {
   EXPECT_EQ(again->lease().gpus.at(0).uuid, first.gpus.at(0).uuid);
 }
 
-TEST_F(OneGpu, WaitingClaimRepliesAtAnswerDeadline) {
-  held(R"({"id":"first-of-many-leases"})", process(10));
-  const auto second =
-      claim(R"({"id":"second-of-many-leases","answer_within_s":60})", process(11, kBob));
-  pass(seconds(59));
-  EXPECT_FALSE(second->is_answered());
-  pass(seconds(1));
-  EXPECT_EQ(second->lease().state, LeaseState::waiting);
-}
-
 TEST_F(OneGpu, DisconnectedClaimEndsAfterReconnectTimeout) {
   held(R"({"id":"first-of-many-leases"})", process(10));
   const auto second = claim(R"({"id":"second-of-many-leases"})", process(11, kBob));
@@ -164,42 +136,6 @@ TEST_F(OneGpu, DisconnectedClaimEndsAfterReconnectTimeout) {
   EXPECT_NE(second->status(), 200);
   EXPECT_EQ(get("/api/gpu/leases/second-of-many-leases")->lease().end_reason,
             lease::EndReason::unreachable);
-}
-
-TEST_F(OneGpu, ZeroWaitEndsWithNoneFree) {
-  held("{}", process(10));
-  const auto none = claim(R"({"wait_s":0})", process(11, kBob));
-  EXPECT_EQ(none->status(), 200);
-  EXPECT_EQ(none->lease().state, LeaseState::ended);
-  EXPECT_EQ(none->lease().end_reason, lease::EndReason::none_free);
-}
-
-TEST_F(LeaseRoutes, AWrongBodyIsRefusedByName) {
-  for (const auto& [body, why] : {
-           std::pair("{", "body: not valid JSON"),
-           std::pair("[]", "body: /: expected an object; got an array"),
-           std::pair(R"({"gpus":"2"})", "body: /gpus: expected an integer; got \"2\""),
-           std::pair(R"({"gpus":0})", "body: /gpus: expected 1 to 256; got 0"),
-           std::pair(R"({"wait_s":"long"})", "body: /wait_s: expected a number; got \"long\""),
-           std::pair(R"({"wait_s":1e300})", "body: /wait_s"),
-           std::pair(R"({"answer_within_s":61})",
-                     "body: /answer_within_s: expected 0 to 60; got 61"),
-           std::pair(R"({"stream":1})", "body: /stream: expected true or false; got 1"),
-           std::pair(R"({"among":"0"})", "body: /among: expected an array; got \"0\""),
-           std::pair(R"({"id":{"a":1}})", "body: /id: expected a string; got an object"),
-           std::pair(R"({"ids":"x"})", "body: /ids: unknown field"),
-       }) {
-    const auto refused = claim(body, process(10));
-    EXPECT_EQ(refused->status(), 400) << body;
-    EXPECT_THAT(refused->message(), HasSubstr(why)) << body;
-  }
-  EXPECT_EQ(claim(R"({"among":[2]})", process(10))->status(), 404);
-  EXPECT_THAT(world_.leases->leases(), IsEmpty());
-}
-
-TEST_F(LeaseRoutes, UnsatisfiableClaimIsRefusedAtOnce) {
-  const auto refused = claim(R"({"gpus":3})", process(10));
-  EXPECT_EQ(refused->status(), 400);
 }
 
 TEST_F(LeaseRoutes, AnIdMayShareABeginningWithAnother) {
@@ -397,13 +333,6 @@ TEST_F(LeaseRoutes, UnleasedProcessIsAdopted) {
   EXPECT_EQ(adopted->status(), 200) << adopted->text();
   EXPECT_EQ(adopted->lease().pid, 20U);
   EXPECT_EQ(adopted->lease().gpus.at(0).index, 1U);
-}
-
-TEST_F(LeaseRoutes, DiskFailureRefusesClaim) {
-  world_.disk.fails = Error{Errc::unavailable, "disk full"};
-  const auto refused = claim("{}", process(10));
-  EXPECT_EQ(refused->status(), 503);
-  EXPECT_THAT(refused->message(), HasSubstr("disk full"));
 }
 
 TEST_F(LeaseRoutes, MutatedBodyIsAnsweredWithoutLeakedLeases) {

@@ -78,15 +78,6 @@ TEST_F(Pods, RepeatedReportsReturnTheSameLease) {
   EXPECT_EQ(del("/api/gpu/pods/default/another", local_user(0))->status(), 404);
 }
 
-TEST_F(Pods, OtherGpusAreAnotherLease) {
-  const auto first = started(put(R"({"uuids":["GPU-0"]})")).lease;
-  const auto second = started(put(R"({"uuids":["GPU-1"]})")).lease;
-  EXPECT_NE(first.id, second.id);
-  EXPECT_EQ(world_.leases->find(first.id)->end_reason, lease::EndReason::taken_over);
-  ASSERT_EQ(list().size(), 1U);
-  EXPECT_EQ(list()[0].lease, second.id);
-}
-
 TEST_F(Pods, NoLeaseEndsWhileAProcessIsOnItsGpus) {
   const std::string id = started(put(R"({"uuids":["GPU-0"]})")).lease.id;
   process(66, kBob);
@@ -122,19 +113,6 @@ TEST_F(Pods, MalformedReportsAreRefused) {
   EXPECT_FALSE(world_.leases->gpus().allocator());
 }
 
-TEST_F(Pods, GpusAreLeasedAgainOnceKubernetesIsForgotten) {
-  ASSERT_EQ(put(R"({"uuids":["GPU-0"]})")->status(), 200);
-  EXPECT_EQ(del(kList, local_user(kAlice))->status(), 403);
-  const auto busy = del(kList, local_user(0));
-  EXPECT_EQ(busy->status(), 409);
-  EXPECT_THAT(busy->message(), HasSubstr("of a pod holds GPUs"));
-  ASSERT_EQ(del(kPod, local_user(0))->status(), 200);
-  pass(std::chrono::seconds(1));
-  EXPECT_EQ(del(kList, local_user(0))->status(), 200);
-  EXPECT_FALSE(world_.leases->gpus().allocator());
-  EXPECT_EQ(del(kList, local_user(0))->status(), 200) << "a second time";
-}
-
 TEST_F(Pods, ReportOfTheDevicePluginCountsUntilItIsOld) {
   const auto hides = [&](std::string_view uuid) {
     return context_.pods.plugin_report.hides(uuid, loop_.now());
@@ -160,11 +138,6 @@ TEST_F(Pods, OnlyRootReportsTheDevicePlugin) {
     EXPECT_EQ(put(body, kPlugin)->status(), 400) << body;
   }
   EXPECT_EQ(context_.pods.plugin_report.hides("GPU-0", loop_.now()), std::nullopt);
-}
-
-TEST_F(Pods, SlurmsHealthCheckDoesNotSeeThem) {
-  ASSERT_EQ(put(R"({"uuids":["GPU-0"]})")->status(), 200);
-  EXPECT_THAT(get("/api/gpu/slurm")->text(), HasSubstr(R"("jobs":[])"));
 }
 
 }  // namespace

@@ -79,10 +79,6 @@ TEST(Principal, LeaseSocketHidesArguments) {
   EXPECT_TRUE(can_see_arguments(principal_of(peer, authority), of_root));
 }
 
-TEST(Principal, NoLeaseSocketKeepsAdminScope) {
-  EXPECT_EQ(over_unix(0).scope, Scope::admin);
-}
-
 TEST(Principal, MembersOfTheGroupMayControl) {
   RecordProperty("contract", "E15");
   const Authority authority(kDaemonUid, "gpuyard", 500);
@@ -104,17 +100,6 @@ TEST(Authority, RefusalNamesGroupAndCommand) {
   EXPECT_NE(refusal({kDaemonUid, "gpuyard", std::nullopt}).find("`groupadd --system gpuyard`"),
             std::string::npos);
   EXPECT_NE(refusal(kDaemonUid).find("ask an administrator"), std::string::npos);
-}
-
-TEST(Authority, EachScopeIncludesTheOnesBeforeIt) {
-  const Scope scopes[] = {Scope::open, Scope::read, Scope::lease, Scope::control, Scope::admin};
-  for (const Scope has : scopes) {
-    for (const Scope needs : scopes) {
-      RouteInfo route = kControl;
-      route.scope = needs;
-      EXPECT_EQ(authorise({1000, has}, route, kDaemonUid).ok(), has >= needs);
-    }
-  }
 }
 
 TEST(Authority, TcpRefusalPointsToUnixSocket) {
