@@ -1,6 +1,5 @@
 #include "cli/kube/event_reporter.h"
 
-#include <algorithm>
 #include <functional>
 #include <memory>
 #include <set>
@@ -11,8 +10,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/captured_log_for_tests.h"
 #include "base/scratch_directory_for_tests.h"
+#include "cli/kube/log_lines_for_tests.h"
 
 namespace gpuyard::cli::kube {
 namespace {
@@ -89,11 +88,6 @@ class KubeEventReporter : public testing::Test {
       if (daemon_answers) report_.answered_at = now_.boot;
       reporter_->run_round(report_, uid_);
     }
-  }
-  static auto count_lines(std::string_view words) {
-    return std::ranges::count_if(CapturedLog::lines(), [&](const std::string& line) {
-      return line.find(words) != line.npos;
-    });
   }
 
   ScratchDirectory directory_;

@@ -55,6 +55,17 @@ class KubePlan : public testing::Test {
   std::string name_of(std::size_t nth) const {
     return device_rule_name("n1", server_.devices.at(nth));
   }
+  DeviceRule rule_of_first_gpu() {
+    return {.name = name_of(0),
+            .label = "n1",
+            .owner = Owner{"Node", "n1", server_.node().uid},
+            .driver = std::string(kDriver),
+            .pool = "n1",
+            .device = "gpu-0",
+            .key = "gpuyard.io/sick",
+            .value = "xid-fatal",
+            .effect = "NoSchedule"};
+  }
   void make_bad(std::size_t gpu, const std::string& rule = "xid-fatal") {
     desired_.gpus.at(gpu).verdict = Verdict::bad;
     desired_.gpus.at(gpu).rule = rule;
@@ -212,15 +223,7 @@ TEST_F(KubeCondition, AbsentNodeGetsNoWrite) {
 TEST_F(KubeRules, RuleOfBadGpuHasOwnerAndCompleteSelector) {
   offer_by_dra();
   make_bad(0);
-  const DeviceRule rule{.name = name_of(0),
-                        .label = "n1",
-                        .owner = Owner{"Node", "n1", server_.node().uid},
-                        .driver = std::string(kDriver),
-                        .pool = "n1",
-                        .device = "gpu-0",
-                        .key = "gpuyard.io/sick",
-                        .value = "xid-fatal",
-                        .effect = "NoSchedule"};
+  const DeviceRule rule = rule_of_first_gpu();
   EXPECT_THAT(settle(), ElementsAre(Step(CreateRule{rule})));
   make_good(0);
   const std::string uid = server_.rules().at(0).uid;
@@ -288,16 +291,6 @@ TEST_F(KubeRules, RenumberedGpuIsFoundByUuid) {
   EXPECT_TRUE(std::holds_alternative<CreateRule>(steps[0])) << "first, so that it is never free";
   ASSERT_THAT(server_.rules(), SizeIs(1));
   EXPECT_EQ(server_.rules()[0].device, "gpu-1");
-}
-
-TEST_F(KubeRules, RenamedPoolIsFollowed) {
-  offer_by_dra();
-  make_bad(0);
-  settle();
-  for (SliceDevice& one : server_.devices) one.pool = "n1/new";
-  settle();
-  ASSERT_THAT(server_.rules(), SizeIs(1));
-  EXPECT_EQ(server_.rules()[0].pool, "n1/new");
 }
 
 TEST_F(KubeRules, DeviceOfOtherNodeGetsNoRule) {
@@ -446,45 +439,12 @@ TEST_F(KubeRules, DeletionDuringSilenceIsRespected) {
   EXPECT_THAT(settle(), IsEmpty());
 }
 
-TEST_F(KubeRules, LostMemoryMakesDeletedRuleAgain) {
-  offer_by_dra();
-  make_bad(0);
-  settle();
-  server_.remove_rule(name_of(0));
-  settle();
-  memory_ = {};
-  EXPECT_THAT(settle(), SizeIs(1));
-}
-
 TEST_F(KubeRules, RuleThatWentWithNodeIsMadeAgain) {
   offer_by_dra();
   make_bad(0);
   settle();
   server_.recreate_node(true);
   settle();
-  ASSERT_THAT(server_.rules(), SizeIs(1));
-  EXPECT_EQ(server_.rules()[0].owner->uid, server_.node().uid);
-}
-
-TEST_F(KubeRules, DeletionIsForgottenWithNode) {
-  offer_by_dra();
-  make_bad(0);
-  settle();
-  server_.remove_rule(name_of(0));
-  settle();
-  server_.recreate_node(true);
-  settle();
-  EXPECT_THAT(server_.rules(), SizeIs(1));
-}
-
-TEST_F(KubeRules, RuleOfFormerNodeIsReplaced) {
-  offer_by_dra();
-  make_bad(0);
-  settle();
-  const std::string uid = server_.rules()[0].uid;
-  server_.recreate_node(false);
-  const auto steps = settle();
-  EXPECT_THAT(steps_of<DeleteRule>(steps), ElementsAre(DeleteRule{name_of(0), uid}));
   ASSERT_THAT(server_.rules(), SizeIs(1));
   EXPECT_EQ(server_.rules()[0].owner->uid, server_.node().uid);
 }
@@ -544,26 +504,9 @@ TEST_F(KubeRules, OwnRuleOfOtherContentIsReplaced) {
   }
 }
 
-TEST_F(KubeRules, ConflictWithSameContentIsSuccess) {
-  offer_by_dra();
-  make_bad(0);
-  const auto steps = next();
-  EXPECT_EQ(server_.apply(steps.at(0)), Answer::ok) << "by another agent of this node";
-  EXPECT_EQ(server_.apply(steps.at(0)), Answer::conflict);
-  EXPECT_THAT(settle(), IsEmpty());
-}
-
 TEST_F(KubeRules, ForeignRuleOfOurNameIsLeftAlone) {
   offer_by_dra();
-  DeviceRule own{.name = name_of(0),
-                 .label = "n1",
-                 .owner = Owner{"Node", "n1", server_.node().uid},
-                 .driver = std::string(kDriver),
-                 .pool = "n1",
-                 .device = "gpu-0",
-                 .key = "gpuyard.io/sick",
-                 .value = "xid-fatal",
-                 .effect = "NoSchedule"};
+  const DeviceRule own = rule_of_first_gpu();
   for (const auto& spoil : std::vector<std::function<void(DeviceRule&)>>{
            [](DeviceRule& rule) { rule.label.clear(); },
            [](DeviceRule& rule) { rule.key = "team/mine"; },
@@ -697,15 +640,6 @@ TEST_F(KubeTaint, CordonTaintsNoNode) {
     pass(kPluginTimeout);
     EXPECT_THAT(settle(), IsEmpty());
   }
-}
-
-TEST_F(KubeTaint, PolicyAnyTaintsForAnyAlert) {
-  settings_.taint_node = NodeTaintPolicy::any;
-  offer_by_dra();
-  make_bad(1, "poison");
-  settle();
-  ASSERT_TRUE(is_node_tainted());
-  EXPECT_EQ(server_.node().taints[0].value, "poison");
 }
 
 // A lost GPU ends the plugin, and the kubelet sets the capacity to 0 some minutes later.
@@ -862,26 +796,6 @@ TEST_F(KubeTaint, DeletedTaintIsRespectedUntilAlertChanges) {
   EXPECT_TRUE(is_node_tainted());
 }
 
-TEST_F(KubeTaint, TaintThatWentWithNodeIsMadeAgain) {
-  offer_by_plugin();
-  make_bad(0, "gpu-lost");
-  settle();
-  server_.recreate_node(true);
-  settle();
-  EXPECT_TRUE(is_node_tainted());
-}
-
-TEST_F(KubeTaint, OwnRemovalIsNoDeletion) {
-  offer_by_plugin();
-  make_bad(0, "gpu-lost");
-  settle();
-  make_good(0);
-  settle();
-  make_bad(0, "gpu-lost");
-  settle();
-  EXPECT_TRUE(is_node_tainted());
-}
-
 TEST_F(KubeTaint, RestartAdoptsOwnTaint) {
   offer_by_plugin();
   make_bad(0);
@@ -894,17 +808,6 @@ TEST_F(KubeTaint, RestartAdoptsOwnTaint) {
   make_good(0);
   settle();
   EXPECT_FALSE(is_node_tainted());
-}
-
-TEST_F(KubeTaint, OwnTaintOfOtherEffectIsReplaced) {
-  offer_by_plugin();
-  server_.node().taints.push_back(
-      {std::string(kNodeTaintKey), "gpu-lost", "NoExecute", R"({"key":"gpuyard.io/gpu-sick"})"});
-  server_.touch_node();
-  make_bad(0, "gpu-lost");
-  settle();
-  ASSERT_THAT(server_.node().taints, SizeIs(1));
-  EXPECT_EQ(server_.node().taints[0].effect, "NoSchedule");
 }
 
 }  // namespace

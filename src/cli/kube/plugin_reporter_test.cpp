@@ -1,13 +1,12 @@
 #include "cli/kube/plugin_reporter.h"
 
-#include <algorithm>
 #include <string_view>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/captured_log_for_tests.h"
+#include "cli/kube/log_lines_for_tests.h"
 
 namespace gpuyard::cli::kube {
 namespace {
@@ -15,7 +14,6 @@ namespace {
 using std::chrono::minutes;
 using std::chrono::seconds;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
@@ -90,11 +88,6 @@ class KubePluginReporter : public testing::Test {
     for (const TimePoint end = now_ + time; now_ < end; now_ += seconds(1)) {
       reporter_.run_round(daemon_answers ? &verdicts_ : nullptr, {});
     }
-  }
-  static auto count_lines(std::string_view words) {
-    return std::ranges::count_if(CapturedLog::lines(), [&](const std::string& line) {
-      return line.find(words) != line.npos;
-    });
   }
 
   CapturedLog log_;

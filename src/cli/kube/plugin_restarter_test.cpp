@@ -1,6 +1,5 @@
 #include "cli/kube/plugin_restarter.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -14,8 +13,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/captured_log_for_tests.h"
 #include "base/scratch_directory_for_tests.h"
+#include "cli/kube/log_lines_for_tests.h"
 
 namespace gpuyard::cli::kube {
 namespace {
@@ -200,11 +199,6 @@ class KubePluginRestarter : public testing::Test {
     }
   }
   const std::vector<TimePoint>& restarts() { return file_->memory().plugin_restarts; }
-  static auto count_lines(std::string_view words) {
-    return std::ranges::count_if(CapturedLog::lines(), [&](const std::string& line) {
-      return line.find(words) != line.npos;
-    });
-  }
 
   CapturedLog log_;
   TimePoint now_{std::chrono::hours(100)};

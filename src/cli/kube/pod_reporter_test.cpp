@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/captured_log_for_tests.h"
+#include "cli/kube/log_lines_for_tests.h"
 #include "cli/kube/pod_views_for_tests.h"
 
 namespace gpuyard::cli::kube {
@@ -16,7 +16,6 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 using testing::Contains;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
 using testing::SizeIs;
@@ -39,11 +38,6 @@ class KubePodReporter : public testing::Test {
     for (const TimePoint end = now_ + time; now_ < end; now_ += seconds(1)) {
       reporter_->run_round(devices_, daemon_answers);
     }
-  }
-  static auto count_lines_with(std::string_view words) {
-    return std::ranges::count_if(CapturedLog::lines(), [&](const std::string& line) {
-      return line.find(words) != line.npos;
-    });
   }
 
   CapturedLog log_;
@@ -76,7 +70,7 @@ TEST_F(KubePodReporter, QuietNodeCostsOneListInFiveSeconds) {
   pass(minutes(5));
   EXPECT_EQ(daemon_.fetches, 2);
   EXPECT_EQ(daemon_.calls, 2) << "so that the daemon knows that it still has reports";
-  EXPECT_EQ(count_lines_with("reported pod"), 1);
+  EXPECT_EQ(count_lines("reported pod"), 1);
 }
 
 // The daemon has the pods of its last life, and waits for a report of this one.
@@ -130,7 +124,7 @@ TEST_F(KubePodReporter, FailureEndsTheRound) {
   daemon_.fails_with = Error{Errc::unavailable, "the disk is full"};
   pass(seconds(75));
   EXPECT_EQ(daemon_.calls, 4) << "one for each list, after 5, 10, 20 and 40 s";
-  EXPECT_EQ(count_lines_with("the disk is full"), 1);
+  EXPECT_EQ(count_lines("the disk is full"), 1);
 }
 
 TEST_F(KubePodReporter, OldDaemonIsAskedEveryFiveMinutesAndLoggedOnce) {
@@ -139,7 +133,7 @@ TEST_F(KubePodReporter, OldDaemonIsAskedEveryFiveMinutesAndLoggedOnce) {
   pass(minutes(15));
   EXPECT_EQ(daemon_.fetches, 3);
   EXPECT_EQ(daemon_.calls, 0);
-  EXPECT_EQ(count_lines_with("the daemon is older than this program"), 1);
+  EXPECT_EQ(count_lines("the daemon is older than this program"), 1);
   daemon_.fetch_fails_with.reset();
   pass(minutes(5));
   EXPECT_THAT(daemon_.leased, SizeIs(1));
@@ -150,7 +144,7 @@ TEST_F(KubePodReporter, DaemonThatPermitsNoReportsIsAskedEveryFiveMinutes) {
   daemon_.fails_with = Error{Errc::denied, "only root may do this"};
   pass(minutes(10));
   EXPECT_EQ(daemon_.calls, 2);
-  EXPECT_EQ(count_lines_with("only root may do this"), 1);
+  EXPECT_EQ(count_lines("only root may do this"), 1);
 }
 
 TEST_F(KubePodReporter, RefusedPodHoldsUpNoOther) {
@@ -160,7 +154,7 @@ TEST_F(KubePodReporter, RefusedPodHoldsUpNoOther) {
   pass(minutes(3));
   EXPECT_THAT(daemon_.leased, ElementsAre(Pair("ml/b", ElementsAre("GPU-0"))));
   EXPECT_EQ(daemon_.calls, 4) << "ml/b once, ml/a once a minute";
-  EXPECT_EQ(count_lines_with("refuses the report of pod ml/a"), 1);
+  EXPECT_EQ(count_lines("refuses the report of pod ml/a"), 1);
   kubelet_.pods["ml/a"] = {"GPU-1"};
   pass(seconds(5));
   EXPECT_THAT(daemon_.leased, SizeIs(2)) << "other GPUs are reported at once";
@@ -173,7 +167,7 @@ TEST_F(KubePodReporter, LeaseThatEndedBeforeIsDone) {
   kubelet_.pods.erase("ml/a");
   pass(minutes(2));
   EXPECT_EQ(daemon_.calls, 2);
-  EXPECT_EQ(count_lines_with("WARNING"), 0);
+  EXPECT_EQ(count_lines("WARNING"), 0);
 }
 
 TEST_F(KubePodReporter, RoundIsBounded) {
@@ -196,7 +190,7 @@ TEST_F(KubePodReporter, ListThatIsNotTrustedIsLoggedOnce) {
   kubelet_.pods = {{"ml/b", {"GPU-1"}}};
   pass(minutes(1));
   EXPECT_EQ(daemon_.calls, 0);
-  EXPECT_EQ(count_lines_with("does not list the agent's own pod gpuyard/agent"), 1);
+  EXPECT_EQ(count_lines("does not list the agent's own pod gpuyard/agent"), 1);
 }
 
 TEST_F(KubePodReporter, NoLeaseEndsWithoutKubelet) {

@@ -9,9 +9,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/captured_log_for_tests.h"
 #include "base/scratch_directory_for_tests.h"
 #include "cli/kube/api_server_for_tests.h"
+#include "cli/kube/log_lines_for_tests.h"
 
 namespace gpuyard::cli::kube {
 namespace {
@@ -94,10 +94,6 @@ class ModelKubelet final : public KubeletView {
 std::string log_text() {
   return fmt::format("{}", fmt::join(CapturedLog::lines(), "\n"));
 }
-std::size_t count_lines(std::string_view words) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      CapturedLog::lines(), [&](const auto& line) { return line.find(words) != line.npos; }));
-}
 
 class KubeReconciler : public testing::Test {
  protected:
@@ -143,10 +139,6 @@ class KubeReconciler : public testing::Test {
     pass(seconds(1));
     report_.answered_at = now_.boot;
     reconciler_->run_round(report_, true);
-  }
-  void run_silent_second() {
-    pass(seconds(1));
-    reconciler_->run_round(report_, false);
   }
   void run_seconds(int count) {
     for (int second = 0; second < count; ++second) run_second();
@@ -214,11 +206,11 @@ TEST_F(KubeReconciler, ErrorIsRetriedWithBackOff) {
   // After 1, 2, 4, 8, 16 and then every 30 s, as its half is without a random part.
   EXPECT_GE(cluster_.reads, 20);
   EXPECT_LE(cluster_.reads, 25);
-  EXPECT_EQ(count_lines("out of order"), 1U) << log_text();
+  EXPECT_EQ(count_lines("out of order"), 1) << log_text();
   cluster_.fails_with.reset();
   for (int second = 0; second < 31; ++second) run_second();
   EXPECT_EQ(condition(), ConditionStatus::yes);
-  EXPECT_EQ(count_lines("the cluster is up to date again"), 1U);
+  EXPECT_EQ(count_lines("the cluster is up to date again"), 1);
 }
 
 TEST_F(KubeReconciler, ServerThatAsksForAPauseGetsIt) {
@@ -260,7 +252,7 @@ TEST_F(KubeReconciler, ConflictIsPlannedForAgainAndNotLogged) {
   run_second();
   EXPECT_EQ(conflicts, 1);
   EXPECT_EQ(server_.node().taints.size(), 2U);
-  EXPECT_EQ(count_lines("conflict"), 0U) << log_text();
+  EXPECT_EQ(count_lines("conflict"), 0) << log_text();
 }
 
 // A policy may refuse one device of several.
@@ -278,7 +270,7 @@ TEST_F(KubeReconciler, RejectedStepHoldsUpNoOther) {
   ASSERT_EQ(server_.rules().size(), 1U);
   EXPECT_EQ(server_.rules()[0].device, "gpu-1");
   EXPECT_EQ(server_.node().taints.size(), 1U);
-  EXPECT_EQ(count_lines("no right"), 1U) << log_text();
+  EXPECT_EQ(count_lines("no right"), 1) << log_text();
   EXPECT_LE(cluster_.writes, 12);
   cluster_.rejects = nullptr;
   for (int second = 0; second < 31; ++second) run_second();
@@ -290,7 +282,7 @@ TEST_F(KubeReconciler, ServerThatKeepsNothingIsAskedLessAndLess) {
   cluster_.drops_writes = true;
   for (int second = 0; second < 100; ++second) run_second();
   EXPECT_LE(cluster_.writes, 9);
-  EXPECT_EQ(count_lines("did not keep what was written"), 1U) << log_text();
+  EXPECT_EQ(count_lines("did not keep what was written"), 1) << log_text();
 }
 
 // The daemon is not read meanwhile, but it is not silent.
@@ -313,8 +305,8 @@ TEST_F(KubeReconciler, RejectionBySlowServerIsRetriedWithBackOff) {
   set_verdict(1, Verdict::bad);
   cluster_.before_write = [&] { pass(seconds(3)); };
   for (int second = 0; second < 100; ++second) run_second();
-  EXPECT_EQ(count_lines("no right"), 1U) << log_text();
-  EXPECT_EQ(count_lines("up to date"), 0U) << log_text();
+  EXPECT_EQ(count_lines("no right"), 1) << log_text();
+  EXPECT_EQ(count_lines("up to date"), 0) << log_text();
   EXPECT_LE(cluster_.writes, 20);
 }
 
@@ -340,18 +332,6 @@ TEST_F(KubeReconciler, ConflictsWithoutEndAreSlowedDown) {
   for (int second = 0; second < 120; ++second) run_second();
   // The condition and the rule, and a patch of the taints for each try.
   EXPECT_LE(cluster_.writes - writes, 12);
-}
-
-TEST_F(KubeReconciler, SilentDaemonIsUnknownAndClearsNothing) {
-  set_verdict(0, Verdict::bad);
-  run_second();
-  ASSERT_EQ(server_.rules().size(), 1U);
-  for (int second = 0; second < 29; ++second) run_silent_second();
-  EXPECT_EQ(condition(), ConditionStatus::no);
-  run_silent_second();
-  EXPECT_EQ(condition(), ConditionStatus::unknown);
-  EXPECT_EQ(server_.node().condition->text.reason, "DaemonSilent");
-  EXPECT_EQ(server_.rules().size(), 1U);
 }
 
 TEST_F(KubeReconciler, DeletionByAdministratorOutlivesTheAgent) {
@@ -387,7 +367,7 @@ TEST_F(KubeReconciler, OwnDeletionIsNotTakenForAnAdministrators) {
 TEST_F(KubeReconciler, MissingNodeIsLoggedOnceAndAwaited) {
   cluster_.has_node = false;
   for (int second = 0; second < 300; ++second) run_second();
-  EXPECT_EQ(count_lines("the cluster has no node n1"), 1U);
+  EXPECT_EQ(count_lines("the cluster has no node n1"), 1);
   EXPECT_EQ(cluster_.writes, 0);
   EXPECT_LE(cluster_.reads, 7);
 }
@@ -434,26 +414,6 @@ TEST_F(KubeReconciler, KubeletIsAskedAgainBeforeAChange) {
   const int writes = cluster_.writes;
   run_seconds(10);
   EXPECT_EQ(cluster_.writes, writes);
-}
-
-TEST_F(KubeReconciler, TaintStaysWhileKubeletDoesNotAnswer) {
-  offer_by_plugin();
-  set_verdict(0, Verdict::bad);
-  run_seconds(16);
-  ASSERT_TRUE(is_node_tainted());
-  server_.allocatable.reset();
-  const int writes = cluster_.writes;
-  run_seconds(60);
-  EXPECT_TRUE(is_node_tainted());
-  EXPECT_EQ(cluster_.writes, writes);
-}
-
-TEST_F(KubeReconciler, BadGpuWithoutKubeletTaintsNoNode) {
-  server_.devices.clear();
-  server_.allocatable.reset();
-  set_verdict(0, Verdict::bad);
-  run_seconds(60);
-  EXPECT_FALSE(is_node_tainted());
 }
 
 // A plugin that a lost GPU has ended is named by nobody while it is away.
