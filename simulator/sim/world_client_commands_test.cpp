@@ -30,18 +30,6 @@ TEST_F(WorldClientCommandsTest, FaultsAndLoadsApplyBeforeCallReturns) {
   EXPECT_EQ(world_status(directory())->gpus[2].faults, std::vector<std::string>{});
 }
 
-TEST_F(WorldClientCommandsTest, FaultsOfOneGpuAccumulate) {
-  const auto world = start();
-  Fault lost;
-  lost.lost = 1;
-  ASSERT_TRUE(inject(directory(), 1, lost));
-  ASSERT_TRUE(inject(directory(), 1, failing(Call::power_usage, 999)));
-  ASSERT_TRUE(inject(directory(), 1, failing(Call::temperature, 3)));
-  const auto gpu = world_status(directory())->gpus[1];
-  EXPECT_TRUE(gpu.lost);
-  EXPECT_EQ(gpu.faults, (std::vector<std::string>{"power_usage: code 999", "temperature: code 3"}));
-}
-
 TEST_F(WorldClientCommandsTest, ASetterCallIsAnsweredWithNvmlsCode) {
   const auto world = start();
   const auto limit = [&](std::uint64_t milliwatts) {

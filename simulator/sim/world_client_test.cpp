@@ -202,21 +202,6 @@ TEST_F(WorldClientTest, InvalidModelGpuCountOrProgramIsRefused) {
   EXPECT_EQ(start_world(wrong, WorldLifetime::with_creator).error().code, Errc::not_found);
 }
 
-TEST_F(WorldClientTest, MixedFleetKeepsGivenOrderOfModels) {
-  auto mixed = options();
-  mixed.model = "t4,rtx4090:2,h200";
-  mixed.gpus = std::nullopt;
-  const auto world = start_world(mixed, WorldLifetime::with_creator);
-  ASSERT_TRUE(world) << world.error().message;
-  const auto status = world_status(directory());
-  ASSERT_EQ(status->gpus.size(), 4U);
-  EXPECT_EQ(status->gpus[0].model, "t4");
-  EXPECT_EQ(status->gpus[2].name, "NVIDIA GeForce RTX 4090");
-  EXPECT_EQ(status->gpus[2].fan_percent.size(), 2U);
-  EXPECT_FALSE(status->gpus[2].settings.ecc_mode);
-  EXPECT_EQ(status->gpus[3].settings.ecc_mode, true);
-}
-
 TEST(WorldServerArguments, SurviveTheCommandLine) {
   const WorldServerOptions options{.world = {.directory = "/a b",
                                              .model = "h100",

@@ -48,17 +48,6 @@ TEST_F(FaultTest, ACallFaultHitsThatCallOnly) {
   EXPECT_EQ(nvmlDeviceGetHandleByUUID(world_.gpus[0].identity.uuid, &handle), kTimeout);
 }
 
-TEST_F(FaultTest, SpecificCallFaultOverridesAnyCallFault) {
-  ASSERT_EQ(nvmlInit_v2(), kSuccess);
-  const DeviceHandle gpu = device(0);
-  sim::Fault fault = sim::failing(sim::Call::any, kTimeout);
-  fault.calls[1] = {.call = sim::Call::power_usage, .code = kNotSupported};
-  break_gpu(0, fault);
-  unsigned number = 0;
-  EXPECT_EQ(nvmlDeviceGetPowerUsage(gpu, &number), kNotSupported);
-  EXPECT_EQ(nvmlDeviceGetTemperature(gpu, 0, &number), kTimeout);
-}
-
 TEST_F(FaultTest, LatencyIsSpentInTheCallerBeforeTheAnswer) {
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   break_gpu(0, sim::failing(sim::Call::power_usage, kSuccess, 50));

@@ -155,14 +155,6 @@ TEST(CommandLine, AMistakeIsExitCode2OnStderr) {
   }
 }
 
-TEST(CommandLine, DevicesHasNoSourceOptionsByDefault) {
-  const auto devices = verb_of<DevicesVerb>({"devices"});
-  EXPECT_FALSE(devices.json);
-  EXPECT_FALSE(devices.source.local);
-  EXPECT_EQ(devices.source.socket, "");
-  EXPECT_EQ(devices.source.simulate, std::nullopt);
-}
-
 TEST(CommandLine, DevicesTakesItsFlags) {
   const auto devices =
       verb_of<DevicesVerb>({"devices", "--json", "--local", "--nvml", "/lib/x.so"});
@@ -256,17 +248,6 @@ TEST(CommandLine, ManualHasPagesForVerbsAndConfiguration) {
 TEST(CommandLine, ASchemaMayBeNamed) {
   EXPECT_EQ(verb_of<SchemaVerb>({"schema"}).name, "");
   EXPECT_EQ(verb_of<SchemaVerb>({"schema", "devices"}).name, "devices");
-}
-
-TEST(CommandLine, CompletionKnowsEveryVerb) {
-  for (const char* shell : {"bash", "zsh", "fish"}) {
-    const auto completion = verb_of<CompletionVerb>({"completion", shell});
-    const std::string script = completion_script(completion.shell, completion.program);
-    for (const char* name : {"devices", "watch", "query", "doctor", "serve", "sim"}) {
-      EXPECT_NE(script.find(name), std::string::npos) << shell << " " << name;
-    }
-  }
-  EXPECT_EQ(end_of({"completion"}).code, 2);
 }
 
 TEST(CommandLine, DriverTakesTheSameSource) {

@@ -186,19 +186,5 @@ TEST(PoolGpus, DegradedGpuIsAvailable) {
   EXPECT_EQ(pooled(device).withheld, "");
 }
 
-TEST(PoolGpus, OneInMigModeIsWithheld) {
-  auto device = gpu();
-  put(device, Metric::mig_mode, 1);
-  EXPECT_EQ(pooled(device).withheld, "mig_enabled");
-}
-
-TEST(PoolGpus, UnreadMigModeIsWithheld) {
-  auto device = gpu();
-  device.sample.set({Metric::mig_mode, 0, {}, Missing{MissingReason::not_ready, ""}});
-  EXPECT_EQ(pooled(device).withheld, "unknown");
-  device.sample = Sample();
-  EXPECT_EQ(pooled(device).withheld, "unknown");
-}
-
 }  // namespace
 }  // namespace gpuyard::daemon

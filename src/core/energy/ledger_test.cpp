@@ -79,17 +79,6 @@ TEST_F(LedgerTest, WindowReportsEnergyAndPeakPerGpu) {
   EXPECT_TRUE(result->gpus[1].estimated);
 }
 
-TEST_F(LedgerTest, OverlappingWindowsEachCountFullEnergy) {
-  tick();
-  const auto first = begin();
-  tick(10);
-  const auto second = begin();
-  tick(10);
-  EXPECT_EQ(ledger_.end(first, now_)->gpus[0].energy_mj, 2'000'000);
-  EXPECT_EQ(ledger_.end(second, now_)->gpus[0].energy_mj, 1'000'000);
-  EXPECT_EQ(ledger_.end(first, now_).error().code, Errc::not_found);
-}
-
 TEST_F(LedgerTest, CounterResetInWindowLeavesUnknownTime) {
   tick();
   const auto id = begin({.gpus = {"0"}});

@@ -286,19 +286,6 @@ TEST(LeaseManager, AbsentClientEndsWaitingClaimAsUnreachable) {
   EXPECT_EQ(fixture.leases->waiting_claim_count(), 0U);
 }
 
-TEST(LeaseManager, NextGrantSkipsCancelledClaim) {
-  LeaseFixture fixture(1);
-  for (std::uint32_t pid : {10U, 11U, 12U}) fixture.observer.start(pid);
-  ASSERT_TRUE(fixture.claim(10, "a"));
-  ASSERT_TRUE(fixture.claim(11, "b"));
-  ASSERT_TRUE(fixture.claim(12, "c"));
-  ASSERT_TRUE(fixture.release(11, "b"));
-  ASSERT_TRUE(fixture.release(10, "a"));
-  fixture.loop.advance(seconds(1));
-  EXPECT_EQ(fixture.leases->find("b")->end_reason, EndReason::cancelled);
-  EXPECT_EQ(fixture.state("c"), LeaseState::held);
-}
-
 TEST(LeaseManager, UnacknowledgedGrantIsRevoked) {
   LeaseFixture fixture(1);
   fixture.observer.start(10);

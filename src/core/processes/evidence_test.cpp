@@ -75,17 +75,6 @@ class EvidenceReaderTest : public ::testing::Test {
   std::vector<LeaseProcesses> lease_processes_{{.lease = "lease-a", .uid = kAnna}};
 };
 
-TEST_F(EvidenceReaderTest, ChildrenOfAKnownProcessAreItsLeases) {
-  lease_processes_[0].known = {known(10)};
-  put(10, 1);
-  put(11, 10);
-  put(12, 11);
-  put(20, 1);
-  EXPECT_THAT(leases_of(12), ElementsAre(0));
-  EXPECT_THAT(leases_of(20), IsEmpty());
-  EXPECT_THAT(alive(), ElementsAre(10, 11, 12));
-}
-
 TEST_F(EvidenceReaderTest, AnEnvironmentNamesTheLease) {
   put(10, 1, std::string("A=GPUYARD_LEASE=x\0GPUYARD_LEASE=lease-a\0B=1", 43));
   put(11, 10, "");

@@ -270,15 +270,6 @@ TEST_F(HttpsKeysTest, EnvironmentTokenIsChecked) {
   }
 }
 
-TEST_F(HttpsKeysTest, PinMatchesHostCaseInsensitively) {
-  write("hosts.toml", fmt::format("[dgx1]\nurl = \"https://LAB.\"\npin = \"{}\"\n", pin_));
-  for (const char* url : {"https://lab", "https://Lab.:9411", "https://LAB"}) {
-    const auto daemon = called({}, url);
-    ASSERT_TRUE(daemon) << daemon.error().message;
-    EXPECT_EQ(daemon->tls->origin.pin, pin_) << url;
-  }
-}
-
 TEST_F(HttpsKeysTest, EntriesOfOneHostThatDifferAreRefused) {
   const std::string one = fmt::format("[dgx1]\nurl = \"https://LAB\"\npin = \"{}\"\n", pin_);
   const std::string both = one + "[lab]\nurl = \"https://lab.:9411\"\n";

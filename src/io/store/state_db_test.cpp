@@ -59,17 +59,6 @@ TEST_F(StateDbTest, AMissingOneIsMadeWithEveryTable) {
   EXPECT_EQ(count, 0);
 }
 
-TEST_F(StateDbTest, CommittedDataSurvivesReopen) {
-  int count = 0;
-  {
-    StateDb state(path(), kStateMigrations);
-    ASSERT_TRUE(commit(state, executes(kOneAccount)));
-  }
-  StateDb state(path(), kStateMigrations);
-  ASSERT_TRUE(commit(state, counts(count)));
-  EXPECT_EQ(count, 1);
-}
-
 TEST_F(StateDbTest, AnErrorUndoesTheWholeGroup) {
   StateDb state(path(), kStateMigrations);
   const std::vector<StateDb::Work> works = {
