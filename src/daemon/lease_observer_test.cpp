@@ -7,11 +7,9 @@
 
 #include <gtest/gtest.h>
 
-#include "base/captured_log_for_tests.h"
-#include "base/manual_loop_for_tests.h"
 #include "base/manual_worker_for_tests.h"
 #include "core/processes/proc_tree_for_tests.h"
-#include "gpu/device/catalog.h"
+#include "gpu/telemetry/telemetry_for_tests.h"
 
 namespace gpuyard::daemon {
 namespace {
@@ -22,7 +20,7 @@ using ::testing::IsEmpty;
 
 // The clock of these tests stands at one hour after the boot.
 constexpr std::uint64_t kStartTicks = 6000;
-class LeaseObserverTest : public ::testing::Test, protected telemetry::ReadRequester {
+class LeaseObserverTest : public telemetry::TelemetryTest {
  protected:
   LeaseObserverTest() {
     proc_.put({.pid = 1, .parent = 0});
@@ -36,27 +34,10 @@ class LeaseObserverTest : public ::testing::Test, protected telemetry::ReadReque
     loop_.run_posted();
   }
 
-  bool read(const std::vector<ReadRequest>& requests) override {
-    requests_.insert(requests_.end(), requests.begin(), requests.end());
-    return true;
-  }
-  // Answers all requests to the driver; each answer may bring another request.
+  // Answers all requests to the driver with a list that is taken now.
   void answer() {
-    loop_.run_posted();
-    while (!requests_.empty()) {
-      const ReadRequest request = requests_.back();
-      requests_.pop_back();
-      Sample sample;
-      request.probes.each([&](Probe probe) {
-        for (const Metric metric : row_of(probe).fills) {
-          sample.set({metric, 0, loop_.now(), std::int64_t{1}});
-        }
-      });
-      if (request.probes.contains(Probe::processes)) {
-        sample.set(ProcessList{loop_.now(), std::vector<GpuProcess>{{11, {}, 1000, {}}}});
-      }
-      telemetry_.on_replies({{request.id, request.device, sample}});
-    }
+    processes_.set(ProcessList{loop_.now(), std::vector<GpuProcess>{{11, {}, 1000, {}}}});
+    TelemetryTest::answer();
   }
   void observe(bool fresh) {
     observer_.observe({{.lease = "a",
@@ -73,11 +54,7 @@ class LeaseObserverTest : public ::testing::Test, protected telemetry::ReadReque
     return pids;
   }
 
-  const CapturedLog log_;
-  ManualLoop loop_;
   ManualWorker worker_;
-  std::vector<ReadRequest> requests_;
-  telemetry::Telemetry telemetry_{loop_, *this};
   processes::ProcTree proc_;
   // kSubordinate belongs to the user who runs this test.
   static constexpr std::uint32_t kSubordinate = 165'000;
@@ -90,7 +67,7 @@ class LeaseObserverTest : public ::testing::Test, protected telemetry::ReadReque
 
 TEST_F(LeaseObserverTest, UsesNewestListsWithoutDriverQuery) {
   observe(false);
-  EXPECT_TRUE(requests_.empty()) << "the driver is not asked";
+  EXPECT_TRUE(pending_requests_.empty()) << "the driver is not asked";
   EXPECT_THAT(sights_, IsEmpty()) << "never inside the call";
   worker_.run_all();
   ASSERT_EQ(sights_.size(), 1U);
@@ -107,8 +84,8 @@ TEST_F(LeaseObserverTest, FreshObservationUsesListsTakenAfterRequest) {
   const TimePoint asked = loop_.now();
   observe(true);
   loop_.run_posted();
-  ASSERT_EQ(requests_.size(), 1U);
-  EXPECT_EQ(requests_[0].probes, (ProbeSet{Probe::processes, Probe::memory}));
+  ASSERT_EQ(pending_requests_.size(), 1U);
+  EXPECT_EQ(pending_requests_[0].probes, (ProbeSet{Probe::processes, Probe::memory}));
   answer();
   worker_.run_all();
   ASSERT_EQ(sights_.size(), 1U);

@@ -1,6 +1,4 @@
 // The alerts of a laptop whose GPU sleeps and wakes all day.
-#include <memory>
-
 #include <gtest/gtest.h>
 
 #include "core/andon/facts.h"
@@ -14,33 +12,11 @@ namespace {
 
 using std::chrono::seconds;
 
-// A kernel that suspends a GPU three seconds after its last query, or its last use.
-class LaptopAlertsTest : public telemetry::TelemetryTest {
+class LaptopAlertsTest : public telemetry::LaptopTest {
  protected:
-  class Kernel final : public telemetry::RuntimePowerSource {
-   public:
-    explicit Kernel(const LaptopAlertsTest& test) : test_(test) {}
-    std::optional<Duration> suspend_delay(const std::string&) override { return seconds(3); }
-    bool is_suspended(const std::string&) override {
-      return test_.loop_.now() - test_.used_at_ >= seconds(3);
-    }
-
-   private:
-    const LaptopAlertsTest& test_;
-  };
-
-  bool read(const std::vector<ReadRequest>& requests) override {
-    used_at_ = loop_.now();
-    return TelemetryTest::read(requests);
-  }
-  void SetUp() override {
-    used_at_ = loop_.now();
-    value_ = 0;  // every reading, the utilisation among them
-    processes_.set(ProcessList{loop_.now(), std::vector<GpuProcess>{}});
-    telemetry_.set_runtime_power(std::make_unique<Kernel>(*this),
-                                 [](const DeviceId&) { return false; });
+  LaptopAlertsTest() {
+    queried_at_ = loop_.now();
     telemetry_.set_listener([this](const telemetry::SnapshotPtr& snapshot) { judge(*snapshot); });
-    start(1);
   }
   void judge(const Snapshot& snapshot) {
     const auto facts = facts_.collect(snapshot, {}, snapshot.taken);
@@ -53,7 +29,6 @@ class LaptopAlertsTest : public telemetry::TelemetryTest {
     was_asleep_ = asleep;
   }
 
-  TimePoint used_at_{};
   andon::FactCollector facts_;
   andon::RuleEngine engine_{andon::built_in_rules()};
   bool was_asleep_ = false;
@@ -62,7 +37,7 @@ class LaptopAlertsTest : public telemetry::TelemetryTest {
 
 TEST_F(LaptopAlertsTest, HundredSleepsAndWakeUpsFireNoAlert) {
   for (int day = 0; day < 100; ++day) {
-    used_at_ = loop_.now();  // something has woken it
+    queried_at_ = loop_.now();  // something has woken it
     pass(seconds(20 + day));
   }
   EXPECT_EQ(falls_, 100);

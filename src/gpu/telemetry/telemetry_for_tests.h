@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -86,6 +87,42 @@ class TelemetryTest : public ::testing::Test, protected ReadRequester {
   std::int64_t value_ = 42;
   Sample processes_;  // its process list is the answer, if it has one
   Telemetry telemetry_{loop_, *this};
+};
+
+// The kernel of a laptop: a GPU that is not queried for the delay is suspended, and a query wakes
+// it.
+class LaptopTest : public TelemetryTest {
+ protected:
+  class Kernel final : public RuntimePowerSource {
+   public:
+    explicit Kernel(LaptopTest& test) : test_(test) {}
+    std::optional<Duration> suspend_delay(const std::string&) override { return kDelay; }
+    bool is_suspended(const std::string&) override {
+      return test_.loop_.now() - test_.queried_at_ >= kDelay;
+    }
+
+   private:
+    LaptopTest& test_;
+  };
+
+  bool read(const std::vector<ReadRequest>& requests) override {
+    queried_at_ = loop_.now();
+    ++queries_;
+    return TelemetryTest::read(requests);
+  }
+  void SetUp() override {
+    value_ = 0;  // also the utilisation
+    processes_.set(ProcessList{loop_.now(), std::vector<GpuProcess>{}});
+    telemetry_.set_runtime_power(std::make_unique<Kernel>(*this),
+                                 [this](const DeviceId&) { return needed_; });
+    start(1);
+  }
+  bool is_asleep() const { return asleep_since(latest().devices[0]).has_value(); }
+
+  static constexpr Duration kDelay = std::chrono::seconds(3);
+  TimePoint queried_at_{};
+  int queries_ = 0;
+  bool needed_ = false;
 };
 
 }  // namespace gpuyard::telemetry

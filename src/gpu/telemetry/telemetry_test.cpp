@@ -1,7 +1,6 @@
 #include "gpu/telemetry/telemetry.h"
 
 #include <algorithm>
-#include <memory>
 
 #include <gtest/gtest.h>
 
@@ -314,42 +313,6 @@ TEST_F(TelemetryTest, ErrorsBeforeARebootAreKnown) {
   EXPECT_EQ(latest().devices[0].health.verdict, Health::healthy);
   EXPECT_EQ(latest().devices[1].health.verdict, Health::healthy);
 }
-
-// The kernel of a laptop: a GPU that is not queried for the delay is suspended, and a query wakes
-// it.
-class LaptopTest : public TelemetryTest {
- protected:
-  class Kernel final : public RuntimePowerSource {
-   public:
-    explicit Kernel(LaptopTest& test) : test_(test) {}
-    std::optional<Duration> suspend_delay(const std::string&) override { return kDelay; }
-    bool is_suspended(const std::string&) override {
-      return test_.loop_.now() - test_.queried_at_ >= kDelay;
-    }
-
-   private:
-    LaptopTest& test_;
-  };
-
-  bool read(const std::vector<ReadRequest>& requests) override {
-    queried_at_ = loop_.now();
-    ++queries_;
-    return TelemetryTest::read(requests);
-  }
-  void SetUp() override {
-    value_ = 0;  // also the utilisation
-    processes_.set(ProcessList{loop_.now(), std::vector<GpuProcess>{}});
-    telemetry_.set_runtime_power(std::make_unique<Kernel>(*this),
-                                 [this](const DeviceId&) { return needed_; });
-    start(1);
-  }
-  bool is_asleep() const { return asleep_since(latest().devices[0]).has_value(); }
-
-  static constexpr Duration kDelay = std::chrono::seconds(3);
-  TimePoint queried_at_{};
-  int queries_ = 0;
-  bool needed_ = false;
-};
 
 TEST_F(LaptopTest, IdleGpuFallsAsleepAndStays) {
   pass(std::chrono::seconds(15));
