@@ -120,11 +120,6 @@ TEST_F(KubeCluster, EventIsCreatedInTheNamespaceOfNodes) {
   EXPECT_THAT(server_->request(), HasSubstr(event_object(event, "n1")));
 }
 
-TEST_F(KubeCluster, EventThatExistsIsNoSecondOne) {
-  answer("409 Conflict", kAlreadyExists);
-  EXPECT_EQ(cluster_->write_event({}).outcome, Outcome::already_exists);
-}
-
 TEST_F(KubeCluster, MalformedAnswersAreNoSuccess) {
   answer("200 OK", "{}");
   EXPECT_EQ(send(WriteCondition{"GpuOk", {}, {}, {}}), Outcome::malformed);

@@ -127,10 +127,5 @@ TEST_F(KubePluginPods, PodIsDeletedByItsUid) {
   EXPECT_THAT(server_->request(), HasSubstr(R"("preconditions":{"uid":"u1"})"));
 }
 
-TEST_F(KubePluginPods, PodWithAnotherUidIsAConflict) {
-  answer("409 Conflict", R"({"kind":"Status","reason":"Conflict","message":"uid"})");
-  EXPECT_EQ(pods_->remove(plugin_pod()).outcome, Outcome::conflict);
-}
-
 }  // namespace
 }  // namespace gpuyard::cli::kube
