@@ -104,13 +104,6 @@ TEST(ResultLine, MultilineErrorBecomesOneLine) {
   EXPECT_EQ(result_line(reset, "reset", kMe), "GPU 0: reset: it said: no such GPU");
 }
 
-TEST(ResultLine, AnEscapeSequenceDoesNotReachTheTerminal) {
-  ChangeResult odd = change(ChangeOutcome::applied);
-  odd.owner = "uid \x1b[31m";
-  odd.after->text = "\x1b]0;x\x07";
-  EXPECT_EQ(result_text(odd).find('\x1b'), std::string::npos);
-}
-
 TEST(PlanLine, HasTheGpusName) {
   EXPECT_EQ(plan_line(change(ChangeOutcome::planned), "", "H100", kMe),
             "GPU 0 H100: power limit 700 W -> 300 W");

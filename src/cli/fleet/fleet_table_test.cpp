@@ -69,23 +69,6 @@ TEST(FleetTables, OfUsersSayWhere) {
               HasSubstr("alice     2  90 %         0  n1:0 n2:0"));
 }
 
-TEST(FleetTables, EscapeSequencesFromHostsAreRemoved) {
-  fleet::Brief hostile = brief("a", 1);
-  hostile.models[0].name = "\x1b[2JH100";
-  hostile.gpus.user[0] = "al\nice\x1b]0;x\a";
-  auto one = reply_of("n1", hostile);
-  auto other = silent("n2");
-  other.problem->message = "\x1b[31mred";
-  const Briefs all{one, other};
-  for (const std::string& text :
-       {nodes_text(fleet::nodes_of(all), kFile), gpus_text(fleet::gpus_of(all), kFile),
-        users_text(fleet::users_of(fleet::gpus_of(all)), kFile),
-        problems_text(fleet::nodes_of(all))}) {
-    EXPECT_EQ(text.find('\x1b'), text.npos) << text;
-    EXPECT_EQ(text.find("al\nice"), text.npos) << text;
-  }
-}
-
 TEST(FleetTables, EmptyListsPrintSentenceOrBlank) {
   EXPECT_EQ(users_text({}, kFile), "No GPU is in use.\n");
   EXPECT_EQ(offers_text({}, kFile), "");

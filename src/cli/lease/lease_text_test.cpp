@@ -93,15 +93,6 @@ TEST(LeaseText, UnmeasuredUsageIsUnknownNotZero) {
             std::string::npos);
 }
 
-TEST(LeaseText, EscapeSequencesAreRemoved) {
-  protocol::Lease lease = lease_of_one_gpu();
-  lease.end_reason = EndReason::forced;
-  lease.detail = "\x1b[2J";
-  lease.gpus[0].name = "\x1b[2J";
-  EXPECT_EQ(ending_text(lease).find('\x1b'), std::string::npos);
-  EXPECT_EQ(gpus_text(lease.gpus).find('\x1b'), std::string::npos);
-}
-
 }  // namespace
 
 namespace {

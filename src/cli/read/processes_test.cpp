@@ -72,18 +72,6 @@ TEST(ProcessTable, MostSpecificLocationIsShown) {
   EXPECT_EQ(location_text(process), "slurm 123.batch");
 }
 
-TEST(ProcessTable, NoEscapeSequenceReachesTheTerminal) {
-  ListedProcess process = alices();
-  process.user = "al\x1b[2Jice";
-  process.unit = "x\x1b]0;y\x07.service";
-  process.arguments = std::vector<std::string>{"a\nb", "\x1b[31m"};
-  ProcessAnswer answer;
-  answer.processes = {process};
-  const std::string text = process_table(answer, {});
-  EXPECT_EQ(text.find('\x1b'), std::string::npos);
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
-}
-
 TEST(ProcessTable, NarrowScreenKeepsUserAndCommand) {
   ProcessAnswer answer;
   answer.processes = {alices()};
