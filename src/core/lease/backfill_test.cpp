@@ -174,17 +174,6 @@ TEST(Backfill, OwnerOfOverdueDrainMayStillOvertake) {
   EXPECT_TRUE(crowd.held(crowd.claim(crowd.terms_of(1, 1, kMinute))));
 }
 
-TEST(Backfill, OverduePenaltySurvivesRestore) {
-  SchedulerFixture fixture(1);
-  const Ticket late = fixture.claim(1, kMinute);
-  fixture.pass(kMinute);
-  Scheduler again;
-  ASSERT_TRUE(again.add(gpu_named("GPU-0")));
-  again.restore(*fixture.scheduler.find(late));
-  again.restore_counters(fixture.scheduler.last_ticket(), fixture.scheduler.last_fence());
-  EXPECT_EQ(again, fixture.scheduler);
-}
-
 TEST(Backfill, HoldTimeOverflowIsUnbounded) {
   BackfillFixture crowd(Duration::max());
   EXPECT_TRUE(crowd.held(crowd.claim(1, Duration::max()))) << "both end with time itself";
@@ -249,13 +238,6 @@ RC_GTEST_PROP(Backfill, DisjointClaimIsGrantedAtOnce, (unsigned seed)) {
     const Ticket ticket = fixture.claim(request);
     if (free && (request.eligible & others).none()) RC_ASSERT(fixture.held(ticket));
   }
-}
-
-TEST(Backfill, UnstartableHeadDoesNotBlockTryClaim) {
-  SchedulerFixture fixture(2);
-  fixture.in_service(1, false);
-  EXPECT_TRUE(fixture.waits(fixture.claim(2)));
-  EXPECT_TRUE(fixture.try_claim(1));
 }
 
 }  // namespace

@@ -53,29 +53,6 @@ TEST(Scheduler, TryClaimDoesNotOvertakeWaitingClaim) {
   EXPECT_TRUE(fixture.try_claim(1));
 }
 
-TEST(Scheduler, TryClaimNeverOvertakesByHoldTime) {
-  SchedulerFixture fixture(2);
-  fixture.claim(1, std::chrono::hours(1));
-  fixture.claim(2);
-  EXPECT_FALSE(fixture.scheduler.try_claim(fixture.want(1, std::chrono::minutes(1)), fixture.now));
-  EXPECT_TRUE(fixture.held(fixture.claim(1, std::chrono::minutes(1)))) << "who waits may";
-}
-
-TEST(Scheduler, TryClaimTakesGpuIneligibleForWaitingClaims) {
-  SchedulerFixture fixture(2);
-  fixture.claim(fixture.only(slots({0})));
-  fixture.claim(fixture.only(slots({0})));
-  const auto ticket = fixture.try_claim(1);
-  ASSERT_TRUE(ticket);
-  EXPECT_EQ(fixture.gpus(*ticket), slots({1}));
-}
-
-TEST(Scheduler, TryClaimBeyondFreeGpusFails) {
-  SchedulerFixture fixture(2);
-  EXPECT_FALSE(fixture.try_claim(3));
-  EXPECT_FALSE(fixture.try_claim(0));
-}
-
 TEST(Scheduler, CancelledClaimIsNeverGranted) {
   RecordProperty("contract", "D5");
   SchedulerFixture fixture(1);
@@ -128,13 +105,6 @@ TEST(Scheduler, DrainingGpuIsGrantedOnlyAfterDrainFinishes) {
   EXPECT_EQ(fixture.scheduler.allocations().holder(0), holder);
   EXPECT_EQ(fixture.freed(holder).granted, Tickets{next});
   EXPECT_EQ(fixture.scheduler.allocations().holder(0), next);
-}
-
-TEST(Scheduler, FinishDrainBeforeReleaseIsIgnored) {
-  SchedulerFixture fixture(1, {.drains = true});
-  const Ticket holder = fixture.claim(1);
-  fixture.freed(holder);
-  EXPECT_TRUE(fixture.held(holder));
 }
 
 TEST(Scheduler, FencesRiseWithEveryGrantWithoutReuse) {
@@ -308,15 +278,6 @@ TEST(Scheduler, ClaimOverQuotaDoesNotBlockOtherUsers) {
   EXPECT_TRUE(fixture.held(fixture.claim(fixture.of_user(2, 1))));
   EXPECT_TRUE(fixture.scheduler.try_claim(fixture.of_user(3, 1), fixture.now));
   EXPECT_EQ(fixture.release(two).granted, Tickets{capped});
-}
-
-TEST(Scheduler, DrainingGpuCountsTowardQuota) {
-  SchedulerFixture fixture(4, {.max_gpus_per_owner = 2, .drains = true});
-  const Ticket two = fixture.claim(fixture.of_user(1, 2));
-  fixture.release(two);
-  const Ticket next = fixture.claim(fixture.of_user(1, 1));
-  EXPECT_TRUE(fixture.waits(next));
-  EXPECT_EQ(fixture.freed(two).granted, Tickets{next});
 }
 
 // The later claim of a user brings the earlier one over the quota, which then reserves nothing.
