@@ -191,14 +191,6 @@ TEST(Prometheus, AnUnresponsiveGpuSaysSo) {
             "p_gpu_responsive{device=\"0\"} 0\n");
 }
 
-TEST(Prometheus, UnresponsiveGpuIsNotLost) {
-  Snapshot snapshot = small_fleet();
-  snapshot.devices[0].condition = DeviceCondition::unresponsive;
-  snapshot.devices[0].health.verdict = Health::unhealthy;
-  EXPECT_EQ(lines_with(render(snapshot, kDaemonMetrics, "p"), "gpu_lost{device=\"0\"}"),
-            "p_gpu_lost{device=\"0\"} 0\n");
-}
-
 // A scraper would take its last readings for those of now.
 TEST(Prometheus, AnUnresponsiveGpuHasNoReadings) {
   Snapshot snapshot = small_fleet();
@@ -346,18 +338,6 @@ TEST(Dcgm, LatestXidIsExportedAndNoneIsZero) {
   const auto at = [](int ms) { return WallTime(std::chrono::milliseconds(ms)); };
   snapshot.devices[0].xid_errors = {{31, 1, at(5)}, {79, 1, at(7)}, {94, 1, at(6)}, {{}, 9, at(8)}};
   EXPECT_NE(render_dcgm(snapshot).find(series("DCGM_FI_DEV_XID_ERRORS", "79")), std::string::npos);
-}
-
-TEST(Dcgm, AMissingReadingHasNoSeries) {
-  Snapshot snapshot = one_gpu();
-  snapshot.devices[0].sample.set({Metric::gpm_tensor, 0, {}, Missing{}});
-  EXPECT_EQ(render_dcgm(snapshot).find("DCGM_FI_PROF"), std::string::npos);
-}
-
-TEST(Dcgm, AnUnresponsiveGpuHasNoReadings) {
-  Snapshot snapshot = with({{Metric::temperature_core, 41}});
-  snapshot.devices[0].condition = DeviceCondition::unresponsive;
-  EXPECT_EQ(render_dcgm(snapshot).find("DCGM_FI_DEV_GPU_TEMP"), std::string::npos);
 }
 
 TEST(Dcgm, ReplacesReadingsOrComesBesideThem) {
