@@ -93,20 +93,8 @@ class AlertsYard:
     def history(self):
         return self.get("alerts/history?limit=1000")["alerts"]
 
-    def noted(self, sink):
-        """Waits until it is on disk that the sink accepted every notification: then no restarted
-        daemon sends one again."""
-        waiting = f"SELECT id FROM alert_outbox WHERE sink = '{sink}'"
-        wait_until(lambda: self.daemon.kept(waiting) == [], f"{sink}'s answers to be noted")
-
     def sink(self, name):
         return next(one for one in self.get("sinks")["sinks"] if one["name"] == name)
-
-    def metric(self, name):
-        """{labels: value} of one family."""
-        lines = [line for line in self.daemon.get("/metrics").text.splitlines()
-                 if line.startswith(name + "{")]
-        return {line[len(name):].rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in lines}
 
     def brake(self, gpu):
         self.world.inject(gpu, "--power-brake")

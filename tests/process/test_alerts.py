@@ -92,20 +92,6 @@ def test_lost_gpu_notifies_holder_and_command_continues(start):
     assert "ALERT" not in read_until(job.stderr, "acknowledged by uid 0: GPU 0 is lost")
 
 
-def test_acknowledged_alert_releases_its_gpu(start):
-    yard = start(gpus=1, alerts='[rule.hot]\non="temperature_c"\nat=60\nquarantine=true\n'
-                                'message="GPU {gpu}: {value}"\n')
-    inject(yard, "--gpu", "0", "--heat", "40")
-    number = wait_for(yard, "hot")["number"]
-    wait_until(lambda: run_now(yard) != 0, "the quarantine")
-    answer = yard.json("alert", "alerts", "ack", str(number), "--note", "it is meant to be warm")
-    assert answer["alert"]["acknowledged"]["note"] == "it is meant to be warm"
-    wait_until(lambda: run_now(yard) == 0, "the GPU to be handed out again")
-    assert firing(yard)[("hot", 0)]["acknowledged"]["by"] == "uid 0"
-    refused = yard.go("alerts", "ack", str(number + 1000))
-    assert refused.returncode == 6 and f"alert {number + 1000} not found" in refused.stderr
-
-
 def test_braked_gpu_is_capped_until_alert_ends(start):
     yard = start(gpus=1, config="[control]\nenabled = true\n",
                  alerts='[rule.hot]\non="power_brake"\nat=1\ncap_w=300\n'
@@ -124,22 +110,6 @@ def test_braked_gpu_is_capped_until_alert_ends(start):
     wait_until(lambda: "andon:hot" not in owners(), "the cap to be lifted")
     wait_until(lambda: yard.daemon.get("/api/gpu/devices/0").json()["readings"]["power_limit_w"] > 300,
                "the power limit to be what it was")
-
-
-def test_silenced_alert_is_shown_but_not_notified(start):
-    yard = start(gpus=1, alerts='[rule.hot]\non="temperature_c"\nat=1000\nmessage="GPU {gpu} is hot"\n')
-    silence = yard.json("silence", "alerts", "silence", "--gpu", "0", "--for", "1h", "--comment", "fan")
-    inject(yard, "--gpu", "0", "--lost")
-    assert wait_for(yard, "gpu-lost")["silenced"]
-    assert wait_until(lambda: 0 in withheld(yard), "the quarantine")
-    yard.daemon.wait_for_readings(2)
-    assert "ALERT" not in yard.daemon.log()
-    assert [one["id"] for one in yard.json("silences", "alerts", "silences")["silences"]] == [silence["id"]]
-    begin = silence["id"][:8]
-    assert yard.must("alerts", "unsilence", begin) == f"Ended silence {begin}.\n"
-    yard.daemon.wait_for_log("ALERT [severity 100]: GPU 0 is lost")
-    gone = yard.go("alerts", "unsilence", silence["id"])
-    assert gone.returncode == 6 and "gpuyard alerts silences" in gone.stderr
 
 
 def test_several_gpus_are_silenced_and_shown_together(start):
@@ -163,10 +133,3 @@ def test_each_change_is_streamed_and_counted(start):
               if "event: alert\n" in part]
     assert [(one["rule"], one["state"]) for one in alerts] == [("xid-fatal", "firing")]
     wait_until(lambda: 'gpuyard_alert_firing{' in yard.daemon.get("/metrics").text, "the metric")
-
-
-def test_pending_alert_is_shown_as_pending(start):
-    yard = start(gpus=1, alerts='[rule.hot]\non="temperature_c"\nat=1\nhold_s=3600\nmessage="x"\n')
-    pending = wait_until(lambda: yard.json("alerts", "alerts")["pending"], "something to be pending")
-    assert pending[0]["rule"] == "hot" and pending[0]["hold_s"] == 3600
-    assert "Pending: hot on GPU 0" in yard.must("alerts")
