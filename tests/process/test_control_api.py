@@ -7,7 +7,9 @@ import os
 
 import pytest
 
+from control_proof import limit
 from control_yard import ControlYard
+from program import program_for_others
 from sim_world import World
 
 GROUP = grp.getgrgid(100)
@@ -26,6 +28,7 @@ POSTS = {
     "clear-ecc": {"counter": "volatile"},
     "reset": {},
 }
+
 
 @pytest.fixture(scope="module")
 def yard(tmp_path_factory):
@@ -122,3 +125,27 @@ def test_completed_change_is_published_as_operation_event(yard):
     stream = yard.daemon.get("/api/gpu/events?samples=none&since=oldest&follow=false").text
     assert stream.count("event: operation") == before + 2
     assert answer.changes()[0]["operation"] in stream
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask as other users")
+def test_driver_requiring_root_refuses_unprivileged_daemon(open_place, record_property):
+    record_property("contract", "B17")
+    there = World(open_place)
+    program = open_place / "as_nobody"
+    program.write_text("#!/bin/sh\nexec setpriv --reuid 65534 --regid 65534 --clear-groups "
+                       f"'{program_for_others(open_place)}' \"$@\"\n")
+    program.chmod(0o755)
+    os.chown(open_place, 65534, 65534)
+    yard = ControlYard(there, open_place, "--gpus", "1", "--setters", "root", program=str(program))
+    try:
+        yard.start(wait=False)
+        yard.daemon.ready()
+        for refused in (yard.root.power(0, 300), yard.root.clocks(0, 600, 1200)):
+            assert (refused.status, refused.error()) == (403, "denied"), refused.text
+        assert yard.writes(ok_only=False) == [(*limit(300), "code 4"),
+                                              (0, "gpu_locked_clocks", 600, 1200, "code 4")]
+        assert {write["uid"] for write in there.write_log()} == {65534}
+        assert yard.root.standing(0) == yard.root.standing(0, "gpu_clocks") == "free"
+    finally:
+        yard.end()
+        there.end()

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from cli_yard import Terminal, Yard
-from program import PROGRAM, open_directory, wait_until
+from program import PROGRAM, open_directory
 
 ME = f"uid {os.geteuid()}"
 
@@ -158,18 +158,6 @@ def test_every_setting_is_set_and_put_back(yard):
     assert one.settings() == before
 
 
-def test_failing_gpu_does_not_delay_others(yard):
-    one = yard()
-    one.world.lose(1)
-    done = one.go("power", "all", "300", "--yes")
-    assert done.returncode == 5
-    assert done.stdout == "GPU 0: power limit 300 W (was 700 W)\n"
-    assert re.search(r"^gpuyard: GPU 1: power limit: .*lost", done.stderr, re.M)
-    answer = one.json("changes", "power", "all", "350", "--yes", code=5)
-    assert [change["outcome"] for change in answer["changes"]] == ["applied", "failed"]
-    assert answer["changes"][1]["error"]["code"] == "device_lost"
-
-
 def test_hanging_gpu_is_listed_with_known_settings(yard):
     one = yard()
     one.must("power", "1", "300", "--yes")
@@ -190,33 +178,12 @@ def test_failed_atomic_change_is_rolled_back(yard):
     assert "300 W" not in one.must("power", "0")
 
 
-def test_unsupported_setting_exits_3(yard):
-    one = yard('enabled = true', "--model", "rtx4090")
-    done = one.go("ecc", "0", "on", "--yes")
-    unsupported = done.returncode == 3 and "upported" in done.stderr
-    assert unsupported, done.stdout + done.stderr
-
-
 def test_tcp_without_token_may_read_but_not_write(untouched):
     address = f"127.0.0.1:{untouched.daemon.port}"
     done = untouched.go("power", "0", "300", "--yes", "--socket", address)
     assert done.returncode == 4 and "token" in done.stderr and untouched.writes() == []
     assert untouched.go("power", "--socket", address).returncode == 0
     assert untouched.go("audit", "--socket", address).returncode == 4
-
-
-def test_no_wait_prints_operation_to_poll(yard):
-    one = yard()
-    answer = one.json("changes", "power", "0", "300", "--yes", "--no-wait")
-    assert [change["outcome"] for change in answer["changes"]] == ["queued"]
-    name = answer["changes"][0]["operation"]
-
-    def done():
-        operation = one.json("operations", "operations", name)["operations"][0]
-        return operation["state"] == "done" and operation
-    assert wait_until(done, "the operation to end")["change"]["after"]["power_limit_mw"] == 300_000
-    assert re.search(rf"^ *{name} +done .* {ME} +0 +set power limit", one.must("operations"), re.M)
-    assert one.go("operations", "no-such").returncode == 6
 
 
 def test_everything_is_in_the_audit_log(yard):
@@ -229,6 +196,13 @@ def test_everything_is_in_the_audit_log(yard):
         (ME, 0, "applied"), (ME, 1, "failed"), (ME, 0, "restored")]
     table = one.must("audit", "0", "-n", "1")
     assert len(table.splitlines()) == 2 and "restored" in table
+
+
+def test_slurm_is_forgotten(untouched):
+    asked = untouched.daemon.get("/api/gpu/slurm/check", unix=True, method="POST", body={})
+    assert asked.status == 200 and untouched.daemon.get("/api/gpu/slurm").json()["observes"]
+    assert "until a Slurm hook runs" in untouched.must("slurm", "forget")
+    assert not untouched.daemon.get("/api/gpu/slurm").json()["observes"]
 
 
 def test_clearing_and_resetting(yard):

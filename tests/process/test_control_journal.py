@@ -4,7 +4,6 @@ not committed to state.db yet is known to the next.
 
 import json
 import subprocess
-import time
 
 from control_proof import accepted, as_root, gone, limit
 from program import PROGRAM, wait_until
@@ -75,19 +74,6 @@ def test_daemon_and_setter_killed_before_the_driver_answers(control, world, in_m
     assert yard.writes() == [limit(300), limit(250)]
 
 
-def test_clean_end_leaves_no_journal(control, in_memory):
-    yard = control(runtime=in_memory)
-    accepted(yard.a.power(0, 300))
-    assert len(journals(in_memory)) == 1
-    assert journals(in_memory)[0].stat().st_mode & 0o777 == 0o600
-    assert yard.stop() == 0
-    assert not journals(in_memory)
-    assert "set power_limit to 300 W" in str(yard.daemon.kept("SELECT action FROM control_audit"))
-    yard.start()
-    assert yard.settled() == "applied"
-    assert lines(yard).count("set power_limit to 300 W") == 1
-
-
 def test_daemon_without_control_takes_over_what_is_left(control, in_memory):
     yard = control(runtime=in_memory)
     watts = killed_before_commit(yard, in_memory, 300)
@@ -102,29 +88,6 @@ def test_daemon_without_control_takes_over_what_is_left(control, in_memory):
     assert yard.writes()[-1] == limit(watts)
 
 
-def test_value_whose_record_is_gone_is_left_alone(control, in_memory):
-    yard = control(runtime=in_memory)
-    killed_before_commit(yard, in_memory, 300)
-    writes = yard.writes()
-    for one in journals(in_memory):
-        one.unlink()
-    yard.start()
-    assert yard.root.standing(0) in ("free", "drifted")
-    assert yard.writes() == writes
-
-
-def test_journal_of_another_state_directory_is_not_touched(control, in_memory, tmp_path):
-    yard = control(runtime=in_memory)
-    killed_before_commit(yard, in_memory, 300)
-    left = journals(in_memory)[0]
-    content = left.read_bytes()
-    (tmp_path / "state" / "id").write_text("anotherdirectory\n")
-    yard.start()
-    accepted(yard.b.power(1, 400))
-    assert left.read_bytes() == content
-    assert len(journals(in_memory)) == 2
-
-
 def test_place_on_a_disk_is_said_and_changes_wait_for_state_db(control, tmp_path):
     yard = control()
     assert NOTE in yard.daemon.log()
@@ -135,15 +98,3 @@ def test_place_on_a_disk_is_said_and_changes_wait_for_state_db(control, tmp_path
     accepted(yard.a.power(0, 300))
     assert not journals(tmp_path)
     assert yard.journal()[0], "the claim was not in state.db before the answer"
-
-
-def test_burst_beyond_the_journal_loses_nothing(control, in_memory):
-    yard = control(runtime=in_memory)
-    begun = time.monotonic()
-    for number in range(300):  # by an administrator, who has no quota
-        accepted(yard.root.power(0, 300 + number % 2))
-    yard.kill()
-    print(f"300 changes in {time.monotonic() - begun:.3f} s")
-    yard.start()
-    assert yard.settled() == "applied"
-    assert sum(one.startswith("set power_limit") for one in lines(yard)) == 300

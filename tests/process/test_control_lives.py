@@ -2,14 +2,12 @@
 go, and GPUs are reset.
 """
 
-import os
 import time
 
 import pytest
 
 from control_proof import accepted, as_root, limit, resetting
-from nvml_client import Client
-from program import PATIENCE, PROGRAM, wait_until
+from program import PATIENCE, wait_until
 
 pytestmark = as_root
 
@@ -88,39 +86,6 @@ def test_driver_reload_reapplies_effective_setting(control, world):
     assert yard.writes()[4:] == [limit(400), limit(700)]
 
 
-def test_setting_expired_during_driver_outage_is_not_reapplied(control, world):
-    yard = control()
-    accepted(yard.a.power(0, 300, for_s=1))
-    world.unload_driver()
-    time.sleep(1.2)  # its time passes
-    world.load_driver()
-    wait_until(lambda: yard.root.standing(0) == "free", "nothing to be wanted")
-    assert yard.writes() == [limit(300), (None, "driver_unloaded"), (None, "driver_loaded", 2)]
-
-
-def test_settings_are_reapplied_after_gpu_reset(control):
-    yard = control(reset_command=[os.path.abspath(PROGRAM), "sim", "reset", "--as-driver", "--gpu",
-                                  "{uuid}"])
-    accepted(yard.a.power(1, 300))
-    accepted(yard.b.power(0, 400))
-    accepted(yard.root.reset(1), "reset")
-    assert yard.wait_for_writes(4) == [limit(300, 1), limit(400), (1, "reset"), limit(300, 1)]
-    yard.settled(1)
-    accepted(yard.a.delete(1, "power-limit"), "restored")
-    accepted(yard.b.delete(0, "power-limit"), "restored")
-    assert yard.writes()[4:] == [limit(700, 1), limit(700)]
-
-
-def test_failed_reset_keeps_settings_and_reports_reason(control):
-    yard = control(reset_command=["/bin/sh", "-c", "echo no spare parts; exit 3"])
-    accepted(yard.a.power(0, 300))
-    failed = yard.root.reset(0)
-    assert failed.status == 500 and "exited with status 3" in failed.text
-    assert "no spare parts" in failed.text
-    assert yard.settled() == "applied"
-    assert yard.writes() == [limit(300)]
-
-
 def test_reset_timeout_kills_command_and_keeps_settings(control):
     yard = control(reset_command=resetting(before="sleep 60;"), reset_timeout_s=1)
     accepted(yard.a.power(0, 300))
@@ -170,19 +135,3 @@ def test_driver_host_crash_reapplies_unreadable_settings(control):
     accepted(yard.a.delete(0, "gpu-clocks"), "restored")
     accepted(yard.a.delete(0, "power-limit"), "restored")
     assert yard.writes()[3:] == [(0, "gpu_locked_clocks_reset"), limit(700)]
-
-
-def test_external_write_during_outage_is_reported_as_drift(control, world):
-    yard = control()
-    accepted(yard.a.power(0, 300))
-    yard.kill()
-    somebody = Client(world.environment)
-    try:
-        assert somebody.code("init") == 0
-        assert somebody.code("set_limit", somebody.value("gpu", 0), 420000) == 0
-    finally:
-        somebody.end()
-    yard.start()
-    wait_until(lambda: yard.root.standing(0) == "drifted", "the drift to be seen")
-    accepted(yard.a.delete(0, "power-limit"), "drifted")
-    assert yard.writes() == [limit(300), limit(420)]

@@ -35,7 +35,7 @@ TEST_F(SettingControllerTest, LowerOfTwoPowerLimitsIsInForce) {
   EXPECT_EQ(held.outcome, ChangeOutcome::held);
   EXPECT_EQ(held.after, power_limit(300'000));
   EXPECT_EQ(held.owner, "a");
-  EXPECT_EQ(daemon.restore("a").after, power_limit(400'000));
+  EXPECT_EQ(daemon.put("a", power_limit(500'000)).owner, "b") << "whose limit is the lower one now";
   daemon.put("a", power_limit(200'000));
   daemon.restore("b");
   daemon.restore("a");
@@ -96,6 +96,8 @@ TEST_F(SettingControllerTest, OutOfRangeHeldClaimIsRefused) {
 TEST_F(SettingControllerTest, FailedWriteKeepsPreviousClaim) {
   daemon.put("a", power_limit(300'000));
   fixture.driver_fails = Error{Errc::denied, "no permission"};
+  EXPECT_TRUE(daemon.put("a", power_limit(200'000), {}, "GPU-1").error);
+  EXPECT_EQ(fixture.disk.size(), 1U) << "a first claim that fails is dropped";
   const ChangeResult failed = daemon.put("a", power_limit(200'000));
   ASSERT_TRUE(failed.error);
   EXPECT_EQ(failed.error->code, Errc::denied);
@@ -316,6 +318,16 @@ TEST_F(SettingControllerTest, ReloadedDriverGetsClaimedSettings) {
   daemon.start_driver_host();
   EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W", "GPU-1 [1200, 1500] MHz", "GPU-0 300 W",
                                     "GPU-1 [1200, 1500] MHz"}));
+}
+
+TEST_F(SettingControllerTest, SettingExpiredDuringDriverOutageIsNotReapplied) {
+  daemon.put("a", power_limit(300'000), seconds(60));
+  daemon.lose_host();
+  fixture.reload_driver();
+  daemon.pass(seconds(61));
+  daemon.start_driver_host();
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W"}));
+  EXPECT_TRUE(fixture.disk.empty());
 }
 
 TEST_F(SettingControllerTest, ResetRefusesBusyGpuAndReappliesSettings) {

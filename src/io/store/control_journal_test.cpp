@@ -107,6 +107,11 @@ TEST_F(ControlJournalTest, RecordsComeBackExactlyAndInOrder) {
   EXPECT_EQ(records->at(1).removed->kind, SettingKind::gpu_clocks);
   EXPECT_EQ(records->at(2).audit, audit_of(1).audit);
   for (std::size_t i = 0; i < written.size(); ++i) EXPECT_EQ(encode(records->at(i)), written[i]);
+  // Another state directory has a file of its own.
+  const auto other = ControlJournal::open(runtime_.path(), "fedcba9876543210", kBoot);
+  EXPECT_TRUE((*other)->records()->empty());
+  EXPECT_EQ(open()->records()->size(), 3U);
+  EXPECT_EQ(std::filesystem::status(file()).permissions(), std::filesystem::perms(0600));
 }
 
 TEST_F(ControlJournalTest, RecordWithoutItsLengthDoesNotExist) {
