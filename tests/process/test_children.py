@@ -130,19 +130,3 @@ def test_simulate_option_ignores_configured_nvml_library(daemon, tmp_path):
     file.write_text('[driver]\nnvml = "/nowhere/libnvidia-ml.so.1"\n', encoding="ascii")
     yard = daemon("--simulate", "2", "--config", str(file))
     assert yard.get("/api/gpu/devices").json()["count"] == 2
-
-
-def test_socket_is_reachable_despite_strict_umask(tmp_path):
-    socket = tmp_path / "run" / "gpuyard.sock"
-    process = subprocess.Popen(
-        [PROGRAM, "serve", "--listen", "127.0.0.1:0", "--socket", str(socket), "--state",
-         str(tmp_path / "state"), "--nvml", "/nowhere/lib.so"], env=clean_environment(tmp_path),
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, umask=0o077)
-    try:
-        wait_until(socket.exists, "the socket")
-        assert (tmp_path / "run").stat().st_mode & 0o777 == 0o755
-        assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
-        assert socket.stat().st_mode & 0o777 == 0o666
-    finally:
-        process.terminate()
-        process.wait(30)

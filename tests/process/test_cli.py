@@ -24,16 +24,6 @@ def test_private_world_ends_with_its_command(run):
         assert not os.listdir(place)
 
 
-def test_one_gpu_is_shown_by_any_identifier(run):
-    gpu = json.loads(run("devices", "1", "--simulate", "2", "--json").stdout)["devices"]
-    assert len(gpu) == 1 and gpu[0]["index"] == 1
-    pages = {run("devices", name, "--simulate", "2").stdout.split("Utilisation")[0]
-             for name in ("1", gpu[0]["uuid"], gpu[0]["pci_address"])}
-    assert len(pages) == 1 and pages.pop().startswith("GPU 1  NVIDIA H100")
-    nobody = run("devices", "9", "--simulate", "2")
-    assert nobody.returncode == 6 and nobody.stdout == "" and '"9"' in nobody.stderr
-
-
 # GPM metrics need two readings.
 def test_single_gpu_view_includes_gpm_metrics(run):
     assert "\nGPM\n" in run("devices", "0", "--simulate", "1").stdout
@@ -82,14 +72,6 @@ def test_daemon_at_default_socket_is_found(shared, tmp_path):
     assert json.loads(result.stdout)["simulated"] is True
 
 
-def test_driver_shows_the_versions(run):
-    result = run("driver", "--simulate", "1")
-    assert result.returncode == 0
-    assert "535.104.05" in result.stdout and "12.2" in result.stdout
-    body = json.loads(run("driver", "--simulate", "1", "--json").stdout)
-    assert body["nvml_version"] == "12.535.104"
-
-
 def test_every_face_marks_simulated_daemon(shared, run):
     yard = shared("--simulate", "3")
     assert "simulated" in run("driver", "--socket", yard.socket).stdout
@@ -105,22 +87,6 @@ def test_version(run):
     assert json.loads(run("version", "--json").stdout)["version"].count(".") == 2
 
 
-def test_help_goes_to_stdout_with_exit_0(run):
-    result = run("--help")
-    assert result.returncode == 0 and "devices" in result.stdout and result.stderr == ""
-    assert "driver-host" not in result.stdout, "a child's verb is not for people"
-
-
-def test_config_init_writes_valid_printable_file(run, tmp_path):
-    file = tmp_path / "gpuyard.toml"
-    file.write_text(run("config", "init").stdout)
-    assert run("config", "validate", "--config", str(file)).returncode == 0
-    printed = run("config", "print", "--config", str(file)).stdout
-    again = tmp_path / "again.toml"
-    again.write_text(printed)
-    assert run("config", "print", "--config", str(again)).stdout == printed
-
-
 def test_completion_scripts_are_valid(run, tmp_path):
     script = tmp_path / "completion.bash"
     script.write_text(run("completion", "bash").stdout)
@@ -130,11 +96,6 @@ def test_completion_scripts_are_valid(run, tmp_path):
     assert words == ["--fields", "--format"]
 
 
-def test_config_path_lists_the_files_in_order(run, tmp_path):
-    lines = run("config", "path").stdout.splitlines()
-    assert lines == ["/etc/gpuyard/gpuyard.toml", f"{tmp_path}/gpuyard/gpuyard.toml"]
-
-
 def test_configuration_file_beats_defaults_and_flag_beats_file(run, daemon, tmp_path):
     file = tmp_path / "gpuyard.toml"
     file.write_text('[metrics]\nprefix = "mine"\n')
@@ -142,25 +103,6 @@ def test_configuration_file_beats_defaults_and_flag_beats_file(run, daemon, tmp_
     assert "mine_gpu_info" in yard.get("/metrics").text
     other = daemon("--simulate", "1", "--config", str(file), "--metrics-prefix", "flag")
     assert "flag_gpu_info" in other.get("/metrics").text
-
-
-def test_a_world_is_started_shown_broken_and_stopped(run, tmp_path):
-    world = str(tmp_path / "world")
-    started = run("sim", "start", "--gpus", "2", "--world", world, "--load", "steady:0.5")
-    assert started.returncode == 0, started.stderr
-    try:
-        assert "GPUYARD_SIM_WORLD" in started.stdout
-        assert run("sim", "inject", "--world", world, "--gpu", "1", "--lost").returncode == 0
-        status = json.loads(run("sim", "status", "--world", world, "--json").stdout)
-        assert [gpu["lost"] for gpu in status["gpus"]] == [False, True]
-        assert run("sim", "load", "--world", world, "--gpu", "0", "idle").returncode == 0
-        assert "idle" in run("sim", "status", "--world", world).stdout
-        assert run("sim", "start", "--world", world).returncode == 7
-        devices = run("devices", "--local", "--json", GPUYARD_SIM_WORLD=world)
-        assert json.loads(devices.stdout)["devices"][1]["condition"] == "unavailable"
-    finally:
-        assert run("sim", "stop", "--world", world).returncode == 0
-    assert run("sim", "status", "--world", world).returncode in (5, 6)
 
 
 def test_an_installed_program_finds_its_simulated_library(tmp_path):

@@ -1,81 +1,41 @@
 """gpuyard watch and the table, in a real pseudo-terminal and outside of one."""
 
-import fcntl
 import json
-import os
-import pty
 import re
-import select
 import signal
-import struct
 import subprocess
-import termios
 import time
 
 import pytest
+import terminal
 from program import PATIENCE, PROGRAM, clean_environment, state_of, wait_until
 
 ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
 
 
-class Terminal:
-    """The program on a terminal of its own."""
+class Terminal(terminal.Terminal):
+    """What the program has written, as text."""
 
-    def __init__(self, directory, columns, *arguments, rows=24, **environment):
-        self.main, other = pty.openpty()
-        self.resize(columns, rows)
-        values = clean_environment(directory,
-                                   **({"TERM": "xterm", "LC_ALL": "C.UTF-8"} | environment))
-        for name in ("COLUMNS", "LINES", "NO_COLOR"):
-            if name not in environment:
-                values.pop(name, None)
-        self.process = subprocess.Popen([PROGRAM, *arguments], env=values, stdin=other, stdout=other,
-                                        stderr=other, start_new_session=True)
-        os.close(other)
-        self.text = ""
-
-    def resize(self, columns, rows):
-        fcntl.ioctl(self.main, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def read(self):
-        while select.select([self.main], [], [], 0.02)[0]:
-            try:
-                more = os.read(self.main, 65536)
-            except OSError:  # the other end is closed
-                return self.text
-            if not more:
-                return self.text
-            self.text += more.decode()
-        return self.text
+    def text(self):
+        return self.read().decode("utf-8", "ignore")
 
     def until(self, words):
-        wait_until(lambda: words in self.read(), f"{words!r} on the terminal")
-        return self.text
+        wait_until(lambda: words in self.text(), f"{words!r} on the terminal")
+        return self.text()
 
     def end(self):
-        def ended():
-            self.read()
-            return self.process.poll() is not None
-        wait_until(ended, "the program to end")
-        return self.process.returncode, self.read()
-
-    def close(self):
-        self.process.kill()
-        self.process.wait()
-        os.close(self.main)
+        wait_until(lambda: self.read() is not None and self.program.poll() is not None, "the program to end")
+        return self.program.returncode, self.text()
 
 
 @pytest.fixture
-def terminal(tmp_path):
-    started = []
+def on_terminal(tmp_path, opened, monkeypatch):
+    for name in ("COLUMNS", "LINES", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
 
-    def start(columns, *arguments, **options):
-        started.append(Terminal(tmp_path, columns, *arguments, **options))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.close()
+    def start(columns, *arguments, rows=24, **environment):
+        return opened(Terminal(tmp_path, *arguments, size=(rows, columns), verb=(), **{"TERM": "xterm"} | environment))
+    return start
 
 
 def plain(text):
@@ -83,17 +43,17 @@ def plain(text):
 
 
 @pytest.mark.parametrize("columns", [40, 200])
-def test_no_table_line_is_wider_than_terminal(terminal, columns):
-    code, text = terminal(columns, "devices", "--simulate", "8").end()
+def test_no_table_line_is_wider_than_terminal(on_terminal, columns):
+    code, text = on_terminal(columns, "devices", "--simulate", "8").end()
     assert code == 0
     lines = plain(text).splitlines()
     assert len([line for line in lines if re.match(r" +\d", line)]) == 8
     assert max(len(line) for line in lines) <= columns
 
 
-def test_table_colours_follow_terminal_and_options(terminal, run):
+def test_table_colours_follow_terminal_and_options(on_terminal, run):
     def shows_colour(*arguments, **environment):
-        return "\x1b[" in terminal(120, "devices", "--simulate", "1", *arguments, **environment).end()[1]
+        return "\x1b[" in on_terminal(120, "devices", "--simulate", "1", *arguments, **environment).end()[1]
     assert shows_colour()
     assert not shows_colour(NO_COLOR="1")
     assert not shows_colour("--color", "never")
@@ -102,50 +62,50 @@ def test_table_colours_follow_terminal_and_options(terminal, run):
     assert "\x1b" in run("devices", "--simulate", "1", "--color", "always").stdout
 
 
-def test_a_terminal_without_utf8_gets_ascii(terminal):
-    code, text = terminal(200, "devices", "--simulate", "2", LC_ALL="C").end()
+def test_a_terminal_without_utf8_gets_ascii(on_terminal):
+    code, text = on_terminal(200, "devices", "--simulate", "2", LC_ALL="C").end()
     assert code == 0 and text.isascii() and "###" in text
-    assert "\u2501" in terminal(200, "devices", "--simulate", "2").end()[1]
+    assert "\u2501" in on_terminal(200, "devices", "--simulate", "2").end()[1]
 
 
-def test_watch_draws_on_alternate_screen_and_restores_terminal(terminal):
-    watch = terminal(100, "watch", "--simulate", "2", "--interval", "100ms")
+def test_watch_draws_on_alternate_screen_and_restores_terminal(on_terminal):
+    watch = on_terminal(100, "watch", "--simulate", "2", "--interval", "100ms")
     watch.until("These GPUs are simulated.")
-    assert watch.text.startswith(ENTER)
-    watch.process.send_signal(signal.SIGINT)
+    assert watch.text().startswith(ENTER)
+    watch.program.send_signal(signal.SIGINT)
     code, text = watch.end()
     assert code == 0 and text.endswith(LEAVE) and text.count(ENTER) == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
-def test_other_signals_restore_the_screen(terminal, number):
-    watch = terminal(100, "watch", "--simulate", "1", "--interval", "10s")
+def test_other_signals_restore_the_screen(on_terminal, number):
+    watch = on_terminal(100, "watch", "--simulate", "1", "--interval", "10s")
     watch.until("simulated")
-    watch.process.send_signal(number)
+    watch.program.send_signal(number)
     assert watch.end()[1].endswith(LEAVE)
 
 
-def test_watch_follows_the_size_of_its_terminal(terminal):
-    watch = terminal(60, "watch", "--simulate", "1", "--interval", "60s")
+def test_watch_follows_the_size_of_its_terminal(on_terminal):
+    watch = on_terminal(60, "watch", "--simulate", "1", "--interval", "60s")
     assert "UUID" not in watch.until("simulated")
-    watch.resize(200, 30)
-    watch.process.send_signal(signal.SIGWINCH)
+    watch.resize(30, 200)
+    watch.program.send_signal(signal.SIGWINCH)
     watch.until("UUID")
 
 
-def test_watch_shows_no_more_lines_than_there_are(terminal):
-    watch = terminal(80, "watch", "--simulate", "8", "--count", "1", rows=6)
+def test_watch_shows_no_more_lines_than_there_are(on_terminal):
+    watch = on_terminal(80, "watch", "--simulate", "8", "--count", "1", rows=6)
     text = plain(watch.end()[1])
     assert text.count("\n") < 6 and "  2  H100" in text and "  6  H100" not in text
 
 
-def test_suspend_leaves_screen_and_resume_reenters(terminal):
-    watch = terminal(80, "watch", "--simulate", "1", "--interval", "60s")
+def test_suspend_leaves_screen_and_resume_reenters(on_terminal):
+    watch = on_terminal(80, "watch", "--simulate", "1", "--interval", "60s")
     watch.until("simulated")
-    watch.process.send_signal(signal.SIGTSTP)
-    wait_until(lambda: watch.read().endswith(LEAVE) and state_of(watch.process.pid) == "T", "it to stop")
-    watch.process.send_signal(signal.SIGCONT)
-    wait_until(lambda: watch.read().count(ENTER) == 2, "it to go on")
+    watch.program.send_signal(signal.SIGTSTP)
+    wait_until(lambda: watch.text().endswith(LEAVE) and state_of(watch.program.pid) == "T", "it to stop")
+    watch.program.send_signal(signal.SIGCONT)
+    wait_until(lambda: watch.text().count(ENTER) == 2, "it to go on")
 
 
 def test_outside_of_a_terminal_lines_are_appended(run, record_property):
@@ -192,16 +152,16 @@ def test_daemon_outage_and_return_are_reported_once_each(daemon, tmp_path):
     assert watch.returncode == 0 and err == "" and set(out.splitlines()) == {"0"}
 
 
-def test_last_table_stays_on_terminal_with_reason(daemon, terminal):
+def test_last_table_stays_on_terminal_with_reason(daemon, on_terminal):
     yard = daemon("--simulate", "1")
-    watch = terminal(160, "watch", "--socket", yard.socket, "--interval", "100ms")
+    watch = on_terminal(160, "watch", "--socket", yard.socket, "--interval", "100ms")
     watch.until("simulated")
     yard.stop()
     watch.until("readings:")
-    assert plain(watch.text.split("readings:")[1] + watch.read()).count("H100") >= 1
-    before = watch.text
+    assert plain(watch.text().split("readings:")[1] + watch.text()).count("H100") >= 1
+    before = watch.text()
     daemon("--simulate", "1", directory=yard.directory)
-    wait_until(lambda: "readings:" not in watch.read()[-1500:] and len(watch.text) > len(before),
+    wait_until(lambda: "readings:" not in watch.text()[-1500:] and len(watch.text()) > len(before),
                "the table without the reason")
 
 
