@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 
 import pytest
@@ -121,66 +120,10 @@ def test_each_of_thirty_gpus_has_one_cause(slow_yard, world, tmp_path):
         assert yard.get("/").text.splitlines()[0] == table.splitlines()[0]
         events = yard.get("/api/gpu/events?since=oldest&follow=false&samples=none").text
         assert "event: bottleneck" in events
+        for name, *verb in (("why", "why"), ("bottlenecks", "why", "--since", "10m"),
+                            ("stays", "processes", "--since", "10m")):
+            validate(json.loads(gpuyard(*verb, "--json")), name)
     finally:
         busy.kill()
         if holder:
             holder.kill()
-
-
-def test_past_bottleneck_is_shown_with_its_cause(world, daemon, run, tmp_path):
-    """Also after the daemon was killed: in the route, in the snapshots of both moments, and on the command line."""
-    config = tmp_path / "gpuyard.toml"
-    # Nearly all of the last minute: a cause is over seconds after its end, and not a minute after.
-    config.write_text("[control]\nenabled = true\n[bottleneck]\nleast_share_percent = 90\n", encoding="utf-8")
-    world.start("--gpus", "2", "--load", "steady:0.9")
-    words = ("--config", str(config))
-    yard = daemon(*words, GPUYARD_SIM_WORLD=str(world.directory))
-
-    def gpuyard(*arguments):
-        done = run(*arguments, GPUYARD_SOCKET=yard.socket)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def told():
-        return yard.get("/api/gpu/bottlenecks?since=10m").json()["gpus"]
-
-    def newest():
-        return told()[0]["spells"][0]
-
-    def cause_at(moment, gpu=0):
-        device = yard.get(f"/api/gpu/snapshot?at={moment}").json()["devices"][gpu]
-        return device["bottleneck"] and device["bottleneck"]["cause"]
-
-    gpuyard("power", "0", "300", "--yes")
-    wait_until(lambda: newest()["bottleneck"]["cause"] == "power_cap", lambda: f"the cap: {told()[0]}", 0.2)
-    assert newest()["on"] and "power cap" in gpuyard("why", "0", "--since", "10m")
-    gpuyard("power", "0", "--restore", "--yes")
-    wait_until(lambda: newest()["bottleneck"]["cause"] == "none", lambda: f"its end: {told()[0]}", 0.2)
-
-    capped, other = told()
-    fine, slow = capped["spells"][:2]
-    assert (slow["bottleneck"]["cause"], slow["on"], fine["on"]) == ("power_cap", False, True)
-    assert slow["ended"] == fine["began"] and "limited by its power limit" in slow["bottleneck"]["text"]
-    shares = {share["cause"]: share for share in capped["shares"]}
-    assert shares["power_cap"]["seconds"] >= 10 and shares["power_cap"]["percent"] > 0
-    assert 0 < capped["known_seconds"] < 300, "of ten minutes: before, there was no daemon"
-    assert all(spell["bottleneck"]["cause"] in ("none", "not_known") for spell in other["spells"])
-    assert (cause_at(slow["began"]), cause_at(slow["ended"])) == ("power_cap", "none")
-    assert cause_at(slow["began"], gpu=1) == "none"
-    long_ago = yard.get("/api/gpu/snapshot?at=2h").json()["devices"][0]
-    assert long_ago["bottleneck"] is None and "not assessed at this time" in long_ago["missing"]["bottleneck"]
-
-    assert "GPU 0 has no bottleneck." in gpuyard("why")
-    past = gpuyard("why", "--since", "10m")
-    assert "power cap" in past and "none" in past and "BOTTLENECKS BY SHARE OF COVERED TIME" in past
-    for name, *verb in (("why", "why"), ("bottlenecks", "why", "--since", "10m"),
-                        ("stays", "processes", "--since", "10m")):
-        validate(json.loads(gpuyard(*verb, "--json")), name)
-
-    yard.stop(signal.SIGKILL)
-    yard = daemon(*words, directory=yard.directory, GPUYARD_SIM_WORLD=str(world.directory))
-    wait_until(lambda: newest()["on"], "the new daemon's first judgement", 0.2)
-    after = told()[0]["spells"]
-    assert slow in after, after
-    assert [spell for spell in after if spell["began"] == fine["began"] and not spell["on"]], "over with its daemon"
-    assert cause_at(slow["began"]) == "power_cap"

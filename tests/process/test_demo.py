@@ -104,14 +104,6 @@ def test_killed_process_of_the_demo_frees_its_gpu(demo):
     assert holder[0]["note"] == "demo-claim"
 
 
-@pytest.mark.parametrize("arguments", [
-    ("--simulate", "3"), ("--simulate", "4", "--load", "mixed"), ("--simulate", "8", "--load", "idle")])
-def test_named_world_has_no_process(daemon, arguments):
-    yard = daemon(*arguments, demo=True)
-    assert demo_processes(yard) == [yard.keeper()]
-    assert all(device["processes"] == [] for device in yard.get("/api/gpu/snapshot").json()["devices"])
-
-
 def test_scenario_has_no_process(daemon, tmp_path):
     scenario = tmp_path / "scenario.toml"
     scenario.write_text('[world]\nmodel = "h100"\ngpus = 4\n', encoding="utf-8")

@@ -62,27 +62,6 @@ def serving(daemon, world, **options):
 # ---- windows
 
 
-def test_energy_window_matches_world_counter(daemon, still):
-    yard = serving(daemon, still)
-    before = [still.joules(0), still.joules(1)]
-    both, one = begin(yard, name="both"), begin(yard, gpus=[1], most_seconds=60)
-    still.must("step", "10s")
-    used = [still.joules(0) - before[0], still.joules(1) - before[1]]
-    assert used[0] > 1000
-    running = call(yard, "GET", f"{WINDOWS}/{both['id']}").json()
-    assert abs(running["joules"] - sum(used)) < EXACT
-    assert {window["id"] for window in call(yard, "GET", WINDOWS).json()["windows"]} == {
-        both["id"], one["id"]}
-    ended = end(yard, both)
-    assert [gpu["index"] for gpu in ended["gpus"]] == [0, 1]
-    for gpu, joules in zip(ended["gpus"], used):
-        assert abs(gpu["joules"] - joules) < EXACT
-        assert gpu["estimated"] is False and gpu["interrupted"] is False
-    assert abs(end(yard, one)["joules"] - used[1]) < EXACT
-    assert call(yard, "DELETE", f"{WINDOWS}/{one['id']}").status == 404
-    assert call(yard, "GET", WINDOWS).json()["windows"] == []
-
-
 # ---- what happens to daemons and GPUs
 
 
@@ -108,21 +87,6 @@ def test_killed_daemon_leaves_no_gap_in_energy(daemon, still, tmp_path):
     assert gpu["since"] == seen and gpu["epoch"]["number"] == 1
     assert gpu["accounts"]["daemon_down_joules"] >= now - away - 2000
     assert abs(sum(gpu["accounts"].values()) - gpu["joules"]) < EXACT
-
-
-def test_a_reset_begins_an_epoch_and_interrupts_windows(daemon, still):
-    yard = serving(daemon, still)
-    window, before = begin(yard), still.joules(1)
-    still.must("step", "5s")
-    used = still.joules(1) - before
-    call(yard, "GET", f"{WINDOWS}/{window['id']}")  # reads them
-    still.must("reset", "--gpu", "1")
-    still.must("step", "1s")
-    wait_until(lambda: report(yard)["gpus"][1]["epoch"]["number"] == 2, "the second epoch")
-    ended = end(yard, window)
-    assert [gpu["interrupted"] for gpu in ended["gpus"]] == [False, True]
-    assert abs(ended["gpus"][1]["joules"] - used - still.joules(1)) < EXACT
-    assert ended["gpus"][1]["epochs_crossed"] == 1
 
 
 # ---- a command

@@ -3,59 +3,14 @@
 import json
 import os
 import re
-import resource
-import selectors
 import signal
 import socket
 import subprocess
 import threading
-import time
 
 import jsonschema
 from chromium import Chromium
 from program import PATIENCE, PROGRAM, clean_environment, wait_until
-
-LISTENERS = 1000
-
-
-class Stream:
-    """A raw listener on TCP: every event is (name, id, data)."""
-
-    PATH = "/api/gpu/events"
-
-    def __init__(self, yard, query="samples=none", last_id=None):
-        self.socket = socket.create_connection(("127.0.0.1", yard.port), timeout=PATIENCE)
-        field = f"Last-Event-ID: {last_id}\r\n" if last_id else ""
-        self.socket.sendall(f"GET {self.PATH}?{query} HTTP/1.0\r\nHost: localhost\r\n{field}\r\n"
-                            .encode())
-        self.file = self.socket.makefile("r", encoding="utf-8", newline="\n")
-        self.status = int(self.file.readline().split()[1])
-        while self.file.readline().strip():
-            pass
-
-    def next(self):
-        fields = {}
-        while True:
-            line = self.file.readline()
-            if not line:
-                return None
-            line = line.rstrip("\n")
-            if line:
-                name, _, value = line.partition(": ")
-                fields[name] = value
-            elif "data" in fields:
-                return fields["event"], fields.get("id"), json.loads(fields["data"])
-            else:
-                fields = {}
-
-    def until(self, name):
-        while (event := self.next())[0] != name:
-            pass
-        return event
-
-    def close(self):
-        self.file.close()
-        self.socket.close()
 
 
 def restart_driver(yard):
@@ -64,20 +19,6 @@ def restart_driver(yard):
     os.kill(before, signal.SIGKILL)
     wait_until(lambda: yard.driver_host() not in (None, before), "another driver-host")
     wait_until(lambda: yard.get("/ready").status == 200, "the driver to be back")
-
-
-def test_daemon_stop_ends_streams_at_once(daemon):
-    yard = daemon("--simulate", "1")
-    streams = [Stream(yard) for _ in range(20)]
-    for stream in streams:
-        stream.next()
-    began = time.monotonic()
-    yard.process.send_signal(signal.SIGTERM)
-    for stream in streams:
-        assert stream.next() is None
-        stream.close()
-    assert yard.process.wait(PATIENCE) == 0
-    assert time.monotonic() - began < 3
 
 
 def test_curl_reads_stream_over_tcp_and_socket(shared):
@@ -180,69 +121,6 @@ def test_browser_resumes_without_loss_or_repetition(daemon, tmp_path):
             assert page.evaluate("window.resyncs") == 1
     finally:
         proxy.close()
-
-
-def test_stalled_readers_are_dropped_without_delaying_others(daemon):
-    yard = daemon("--simulate", "8")
-    stuck = []
-    for _ in range(50):
-        one = socket.socket()
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        one.connect(("127.0.0.1", yard.port))
-        one.sendall(b"GET /api/gpu/events?samples=full HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        stuck.append(one)
-    stream = Stream(yard, "samples=summary")
-    generations = [stream.until("snapshot")[2] for _ in range(5)]
-    assert all(sample["skipped"] == 0 for sample in generations)
-    descriptors = f"/proc/{yard.process.pid}/fd"
-    with_all = len(os.listdir(descriptors))
-    # 29 KB a second fill the buffers of each soon; ten seconds later it is disconnected.
-    wait_until(lambda: len(os.listdir(descriptors)) <= with_all - len(stuck) + 5,
-               "the stuck readers to be dropped")
-    assert stream.until("snapshot")[2]["skipped"] == 0
-    for one in stuck:
-        one.close()
-    stream.close()
-
-
-def raise_descriptor_limit():
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = LISTENERS + 200
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
-    return soft
-
-
-def test_subscriber_beyond_limit_is_refused_without_losing_events(daemon, tmp_path):
-    config = tmp_path / "shares.toml"
-    config.write_text("[shares]\nconnections = 2000\nstreams = 2000\n")  # of one address
-    yard = daemon("--simulate", "8", "--config", str(config))
-    soft = raise_descriptor_limit()
-    selector = selectors.DefaultSelector()
-    received = {}
-    try:
-        for _ in range(1024):  # the limit of one listener
-            one = socket.create_connection(("127.0.0.1", yard.port), timeout=PATIENCE)
-            one.sendall(b"GET /api/gpu/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            selector.register(one, selectors.EVENT_READ)
-            received[one] = b""
-        refused = None
-        deadline = time.monotonic() + PATIENCE
-        while min(each.count(b"event: snapshot") for each in received.values()) < 3:
-            assert time.monotonic() < deadline
-            for key, _ in selector.select(1):
-                received[key.fileobj] += key.fileobj.recv(65536)
-            if refused is None and all(b"resync" in each for each in received.values()):
-                refused = yard.get("/api/gpu/events").status
-                assert yard.get("/health").status == 200
-        assert refused == 503
-        assert all(b'"skipped":0' in each and b'"skipped":1' not in each
-                   for each in received.values())
-    finally:
-        for one in received:
-            one.close()
-        resource.setrlimit(resource.RLIMIT_NOFILE,
-                           (soft, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
 class Verb:

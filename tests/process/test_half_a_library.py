@@ -4,7 +4,6 @@ them is missing with a reason, and everything else is there.
 
 import json
 import re
-import subprocess
 
 import pytest
 
@@ -70,28 +69,3 @@ def test_library_with_only_enumeration_has_no_readings(devices, half):
     assert done.returncode in (0, 5), done.stderr
     for gpu in json.loads(done.stdout)["devices"]:
         assert all(value is None for value in gpu["readings"].values())
-
-
-@pytest.mark.parametrize("names", [["nvmlInit", "nvmlInit_v2", "nvmlInitWithFlags"],
-                                   ["nvmlDeviceGetCount", "nvmlDeviceGetCount_v2"],
-                                   ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetHandleByIndex_v2"]])
-def test_library_without_enumeration_reports_missing_function(devices, half, names):
-    done = devices(half(names))
-    assert done.returncode in (0, 3, 5), (done.returncode, done.stderr)
-    body = json.loads(done.stdout)
-    assert all(all(value is None for value in gpu["readings"].values())
-               for gpu in body["devices"])
-    said = done.stderr + json.dumps(body)
-    assert "Function Not Found" in said or "not found" in said.lower() or names[0] in said, said
-
-
-def test_daemon_on_stripped_library_serves_remaining_readings(daemon, half, world):
-    place = {"GPUYARD_SIM_WORLD": str(world.directory)}
-    poor = daemon("--nvml", half(["nvmlDeviceGetUtilizationRates", "nvmlDeviceGetTemperature",
-                                  "nvmlDeviceGetTemperatureV"]), **place)
-    rich = daemon("--nvml", WHOLE, **place)
-    for gpu in poor.get("/api/gpu/devices").json()["devices"]:
-        assert gpu["is_available"] and gpu["total_memory_mb"] > 0
-        assert gpu["utilization_percent"] is None and gpu["temperature_c"] is None
-    for gpu in rich.get("/api/gpu/devices").json()["devices"]:
-        assert gpu["is_available"] and gpu["utilization_percent"] >= 0

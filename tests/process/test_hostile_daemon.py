@@ -5,11 +5,9 @@ import json
 import re
 import subprocess
 import threading
-import types
 
 import pytest
 
-from cli_yard import Terminal
 from fake_leasing import Server
 from program import PATIENCE, PROGRAM, clean_environment
 
@@ -17,7 +15,6 @@ from program import PATIENCE, PROGRAM, clean_environment
 HOSTILE = "\x1b]0;PWN\x07\x1b[35m\x9b2J\u202e\u2066\x85\r\nFORGED line"
 SEEN = "PWN"  # its printable part
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]|^FORGED", re.MULTILINE)
-OWN_COLOUR = re.compile(r"\x1b\[(0|1|2|32|36|33|1;31)m")
 # Names of fields with a form: ids, UUIDs and times.
 FORMED = set("""id uuid lease pci_address operation job slurm_job slurm_step instance window silence device epoch at since
     until fired resolved asked granted ended expires made last_used in_clear revoked taken_at asked_at began_at ends_at
@@ -212,23 +209,6 @@ def test_no_error_prints_control_characters_of_an_answer(hostile):
             harmless(words, text)
             if words[0] not in ("completion", "doctor", "top", "watch"):
                 assert SEEN in text, f"{words}: {text}"
-
-
-def test_a_terminal_gets_only_the_programs_own_colours(hostile):
-    _, go = hostile
-    for words in (["devices"], ["devices", "0"], ["leases"], ["alerts"], ["history", "0", "--metric", "power", "--plot"],
-                  ["audit"], ["why"], ["doctor"], ["fleet", "--hosts", "unix://{socket}"]):
-        text = on_terminal(go, words)
-        assert "\x1b[" in text or words == ["doctor"], words
-        harmless(words, OWN_COLOUR.sub("", text).replace("\r\n", "\n"))
-
-
-def on_terminal(go, words):
-    yard = types.SimpleNamespace(
-        program=PROGRAM, environment=go.environment | {"TERM": "xterm-256color", "COLUMNS": "200"})
-    terminal = Terminal(yard, *[word.format(socket=go.environment["GPUYARD_SOCKET"]) for word in words])
-    terminal.end()
-    return terminal.text
 
 
 def test_only_entry_with_malformed_id_is_omitted(hostile):

@@ -1,6 +1,6 @@
 """The API's description, and the page that shows it, in a real browser."""
 
-
+import jsonschema
 import proofs
 import pytest
 from chromium import Chromium
@@ -51,26 +51,6 @@ def test_docs_page_lists_routes_and_contacts_only_daemon(shared, tmp_path, recor
     proofs.record(PROOF, "ran")
 
 
-def fits(value, schema, document, at=""):
-    """Asserts that a value is what its schema says, as far as ours go."""
-    if "$ref" in schema:
-        return fits(value, document["components"]["schemas"][schema["$ref"].split("/")[-1]],
-                    document, at)
-    types = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None),
-             "integer": int, "number": (int, float)}
-    wanted = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    assert any(isinstance(value, types[one]) for one in wanted), f"{at}: {value!r} is no {wanted}"
-    if isinstance(value, dict):
-        assert set(schema.get("required", [])) <= set(value), at
-        properties = schema.get("properties", {})
-        for name, member in value.items():
-            inner = properties.get(name) or schema["additionalProperties"]
-            fits(member, inner, document, f"{at}/{name}")
-    elif isinstance(value, list):
-        for member in value:
-            fits(member, schema["items"], document, at + "/-")
-
-
 def test_responses_match_schemas_and_example_keys(daemon, tmp_path, record_property):
     record_property("contract", "E12")
     (tmp_path / "control.toml").write_text("[control]\nenabled = true\n")
@@ -97,7 +77,8 @@ def test_responses_match_schemas_and_example_keys(daemon, tmp_path, record_prope
         if not content or "example" not in content:
             continue
         answer = yard.get(real.get(path, path.replace("{id}", "0")), unix=True).json()
-        fits(answer, content["schema"], document, path)
+        jsonschema.validate(answer, content["schema"] | {"components": document["components"]},
+                            cls=jsonschema.Draft202012Validator)
         assert list(answer) == list(content["example"]), path
         compared += 1
     assert compared >= 6

@@ -23,27 +23,6 @@ def resident_kib(pid):
         return int(next(line for line in status if line.startswith("VmRSS")).split()[1])
 
 
-def test_each_limit_has_a_distinct_response(daemon):
-    yard = daemon("--simulate", "1")
-    host = b"Host: localhost\r\n"
-    assert b" 431 " in answer_to(yard, b"GET / HTTP/1.1\r\n" + host + b"X: " + b"x" * 17000 + b"\r\n\r\n")
-    assert b" 414 " in answer_to(yard, b"GET /" + b"x" * 5000 + b" HTTP/1.1\r\n" + host + b"\r\n")
-    assert b" 413 " in answer_to(yard, b"POST / HTTP/1.1\r\n" + host + b"Content-Length: 65537\r\n\r\n")
-    assert b" 400 " in answer_to(yard, b"POST / HTTP/1.1\r\n" + host +
-                                 b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
-    assert b" 200 " in answer_to(yard, b"\r\nGET http://localhost/health HTTP/1.1\r\n" + host + b"\r\n")
-
-
-def test_connections_beyond_limit_do_not_block_a_newcomer(daemon):
-    yard = daemon("--simulate", "1")
-    idle = [connect(yard) for _ in range(600)]
-    try:
-        assert b" 200 " in answer_to(yard, REQUEST)
-    finally:
-        for client in idle:
-            client.close()
-
-
 def test_idle_and_flooding_connections_cost_little_memory(daemon):
     yard = daemon("--simulate", "1")
     before = resident_kib(yard.process.pid)
