@@ -1,12 +1,8 @@
-"""A daemon that may change the GPUs of a world, the program as several users, and a terminal."""
+"""A daemon that may change the GPUs of a world, and the program as several users."""
 
-import codecs
 import json
 import os
-import pty
 import subprocess
-
-import pytest
 
 from program import PATIENCE, Daemon, clean_environment, program_for_others
 from schemas import validate
@@ -62,37 +58,3 @@ class Yard:
 
     def settings(self, gpu=0):
         return self.world.gpu(gpu)["settings"]
-
-
-class Terminal:
-    """The program on a terminal of its own."""
-
-    def __init__(self, yard, *arguments):
-        pid, self.terminal = pty.fork()
-        if pid == 0:
-            os.execve(yard.program, [yard.program, *arguments], yard.environment)
-        self.pid = pid
-        self.text = ""
-        self.decode = codecs.getincrementaldecoder("utf-8")().decode  # a read may end inside a character
-
-    def read_until(self, ending):
-        while ending not in self.text:
-            try:
-                self.text += self.decode(os.read(self.terminal, 4096))
-            except OSError:  # the other end is closed
-                pytest.fail(f"it ended with {self.end()} and without {ending!r}: {self.text!r}")
-
-    def end(self):
-        """The exit code, negative for a signal."""
-        try:
-            while more := os.read(self.terminal, 4096):
-                self.text += self.decode(more)
-        except OSError:
-            pass  # the other end is closed
-        os.close(self.terminal)
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-
-    def answer(self, text):
-        self.read_until("[y/N] ")
-        os.write(self.terminal, text)
-        return self.end()

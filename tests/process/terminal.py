@@ -92,3 +92,19 @@ class Terminal:
         for fd in (self.master, self.slave):
             with contextlib.suppress(OSError):
                 os.close(fd)
+
+
+class LineTerminal(Terminal):
+    """A program that writes lines rather than a screen, and all of its text."""
+
+    def text(self):
+        return self.read().decode("utf-8", "ignore")
+
+    def until(self, words):
+        wait_until(lambda: words in self.text(), lambda: f"{words!r} in {self.text()!r}")
+        return self.text()
+
+    def end(self):
+        """The exit code, negative for a signal, and the text."""
+        wait_until(lambda: self.read() is not None and self.program.poll() is not None, "the program to end")
+        return self.program.returncode, self.text()

@@ -7,25 +7,10 @@ import subprocess
 import time
 
 import pytest
-import terminal
 from program import PATIENCE, PROGRAM, clean_environment, state_of, wait_until
+from terminal import LineTerminal
 
 ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
-
-
-class Terminal(terminal.Terminal):
-    """What the program has written, as text."""
-
-    def text(self):
-        return self.read().decode("utf-8", "ignore")
-
-    def until(self, words):
-        wait_until(lambda: words in self.text(), f"{words!r} on the terminal")
-        return self.text()
-
-    def end(self):
-        wait_until(lambda: self.read() is not None and self.program.poll() is not None, "the program to end")
-        return self.program.returncode, self.text()
 
 
 @pytest.fixture
@@ -34,7 +19,8 @@ def on_terminal(tmp_path, opened, monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
     def start(columns, *arguments, rows=24, **environment):
-        return opened(Terminal(tmp_path, *arguments, size=(rows, columns), verb=(), **{"TERM": "xterm"} | environment))
+        return opened(LineTerminal(tmp_path, *arguments, size=(rows, columns), verb=(),
+                                   **{"TERM": "xterm"} | environment))
     return start
 
 

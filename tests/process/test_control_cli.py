@@ -9,8 +9,9 @@ import time
 
 import pytest
 
-from cli_yard import Terminal, Yard
+from cli_yard import Yard
 from program import PROGRAM, open_directory
+from terminal import LineTerminal
 
 ME = f"uid {os.geteuid()}"
 
@@ -59,6 +60,12 @@ def switched_off():
         yield one
 
 
+@pytest.fixture
+def on_terminal(opened, tmp_path):
+    return lambda one, *arguments: opened(
+        LineTerminal(tmp_path, *arguments, verb=(), size=(24, 200), GPUYARD_SOCKET=one.daemon.socket, TZ="UTC"))
+
+
 def test_disabled_control_refuses_and_names_key(switched_off):
     for words in [words for some in SETTERS.values() for words in some]:
         done = switched_off.go(*words)
@@ -85,22 +92,23 @@ def test_noninteractive_change_without_yes_exits_2(untouched, words):
 @pytest.mark.parametrize("answer, code", [(b"y\n", 0), (b"Yes\n", 0), (b"n\n", 1), (b"\n", 1),
                                           (b"yesterday\n", 1), (b"\x04", 1),
                                           (b"\x03", -signal.SIGINT)])
-def test_on_a_terminal_only_yes_changes_anything(yard, untouched, answer, code):
+def test_on_a_terminal_only_yes_changes_anything(yard, untouched, on_terminal, answer, code):
     one = untouched if code else yard()
-    terminal = Terminal(one, "power", "0", "300", "--for", "1h")
-    assert terminal.answer(answer) == code, terminal.text
-    assert re.search(r"GPU 0 H100 80GB HBM3: power limit 700 W -> 300 W, until ", terminal.text)
-    assert "Apply? [y/N]" in terminal.text
+    terminal = on_terminal(one, "power", "0", "300", "--for", "1h")
+    terminal.until("Apply? [y/N] ")
+    terminal.press(answer)
+    ended, text = terminal.end()
+    assert ended == code, text
+    assert re.search(r"GPU 0 H100 80GB HBM3: power limit 700 W -> 300 W, until ", text)
     assert one.limit() == (300 if code == 0 else 700)
-    assert ("GPU 0: power limit 300 W (was 700 W)" in terminal.text) == (code == 0)
-    assert ("nothing was changed" in terminal.text) == (code == 1)
+    assert ("GPU 0: power limit 300 W (was 700 W)" in text) == (code == 0)
+    assert ("nothing was changed" in text) == (code == 1)
     assert len(one.writes()) == (1 if code == 0 else 0)
 
 
-def test_impossible_change_fails_before_confirmation_prompt(untouched):
-    terminal = Terminal(untouched, "power", "0", "3000")
-    assert terminal.end() == 2
-    assert "[y/N]" not in terminal.text and "200 W to 700 W" in terminal.text
+def test_impossible_change_fails_before_confirmation_prompt(untouched, on_terminal):
+    code, text = on_terminal(untouched, "power", "0", "3000").end()
+    assert code == 2 and "[y/N]" not in text and "200 W to 700 W" in text
     assert untouched.writes() == []
 
 
