@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# ./yard check [--all | --lint] - every check, in an order that fails early. A failing stage does
-# not stop the ones after it; the list of failures comes at the end.
+# ./yard check [--all | --lint] - every check; those that use one core run beside the first build, and their
+# output follows it. A failing stage does not stop the ones after it; the list of failures comes at the end.
 #
 #   --all   lints every source instead of those that differ from a base, and adds what takes long:
 #           fuzzing, and the mistakes of mutants/
@@ -67,11 +67,15 @@ check_tools() {
   python3 -m pytest -q -p no:cacheprovider tools
 }
 
+prepare_linter() {
+  prepare_venv build/lint-venv tools/check/requirements.txt
+}
+
 # The linters and the mutants read the preset that compiles each source by itself; the linters need
 # it configured, not built.
 check_tidy() {
   configure dev
-  prepare_venv build/lint-venv tools/check/requirements.txt
+  prepare_linter
   python3 tools/check/lint_files.py build/dev "$(build_jobs)" "$@"
   record_proof "lint" "ran ($(<build/lint/summary.txt))"
 }
@@ -110,14 +114,8 @@ yard_check() {
 # check_everything [--all]
 check_everything() {
   shown_stage "check packages" check_packages
-  stage "format" check_format
-  stage "shell" check_shell
-  stage "words" python3 tools/check/words.py
-  stage "include direction" python3 tools/check/include_direction.py
-  stage "public headers" check_public_headers
-  stage "tools" check_tools
   stage "web assets" prepare_web
-  stage "page types" check_page_types
+  start_beside check_on_one_core
   build_and_test asan asan reports
   if stage_failed "asan build"; then
     skip_stage "contract" "no tests ran" # the reports there are of another run
@@ -126,8 +124,19 @@ check_everything() {
   fi
   build_and_test tsan tsan reports
   shown_stage "tidy" check_tidy "$@"
-  stage "coroutines" check_coroutines
   (($# == 0)) || check_slowly
+}
+
+check_on_one_core() {
+  stage "format" check_format
+  stage "shell" check_shell
+  stage "words" python3 tools/check/words.py
+  stage "include direction" python3 tools/check/include_direction.py
+  stage "public headers" check_public_headers
+  stage "tools" check_tools
+  stage "page types" check_page_types
+  stage "coroutines" check_coroutines
+  stage "linter" prepare_linter
 }
 
 # Checks that a change does not wait for.

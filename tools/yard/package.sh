@@ -147,20 +147,15 @@ package_piuparts() {
 # The package's tests mostly wait, for PyPI and for a machine that boots: those of Python run meanwhile, and
 # their output follows.
 package_test() {
-  local log=build/logs/python-stage.log python
   stage "packages" make_packages "$1"
   shift
   if stage_failed "packages"; then
     skip_stage "package tests" "there are none"
     return 1
   fi
-  (
-    stage "python" try_python
-    ! stage_failed "python"
-  ) >"$log" 2>&1 &
-  python=$!
+  start_beside stage "python" try_python
   shown_stage "package tests" try_packages "$@"
-  wait "$python" || failed_stages+=("python")
-  cat "$log" build/package/figures.txt
+  join_beside
+  cat build/package/figures.txt
   ((${#failed_stages[@]} == 0)) || return 1
 }

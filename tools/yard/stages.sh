@@ -102,6 +102,29 @@ shown_stage() {
   finish_stage "$name" "$started" "$ticks"
 }
 
+# start_beside COMMAND... - starts a stage, or a function of stages, that runs beside the stages after it.
+start_beside() {
+  local before=${#failed_stages[@]}
+  beside=$(mktemp -d)
+  (
+    "$@"
+    printf '%s\n' "${failed_stages[@]:before}" >"$beside/failed"
+  ) >"$beside/log" 2>&1 </dev/null &
+  beside_pid=$!
+}
+
+# join_beside - waits for what start_beside has started, if anything; shows its output and counts its failures.
+join_beside() {
+  local failed
+  [[ -n ${beside:-} ]] || return 0
+  wait "$beside_pid" || failed_stages+=("stages beside others")
+  cat "$beside/log"
+  mapfile -t failed < <(grep . "$beside/failed")
+  failed_stages+=("${failed[@]}")
+  rm -r "$beside"
+  beside=''
+}
+
 # failed_stage_logs FILE - the end of each failed stage's log, of the stages in FILE.
 failed_stage_logs() {
   local name result log

@@ -2,11 +2,13 @@
 # Shared by `./yard check`, `./yard test` and `./yard clients`: a preset's tests, and foreign
 # clients.
 
-# build_and_test NAME PRESET REPORTS [CTEST ARGS] - two stages, "NAME build" and "NAME tests".
+# build_and_test NAME PRESET REPORTS [CTEST ARGS] - two stages, "NAME build" and "NAME tests". What was started
+# beside the build ends before the tests, which nothing should slow down.
 build_and_test() {
   local name=$1 preset=$2
   shift
   shown_stage "$name build" build_tests "$preset"
+  join_beside
   if stage_failed "$name build"; then
     skip_stage "$name tests" "the build failed"
   else

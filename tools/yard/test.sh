@@ -22,9 +22,11 @@ yard_test() {
   fi
   [[ ${GPUYARD_CHECKED:-} != ON ]] || elsewhere+='|memory|checked'
   shown_stage "test packages" install_packages build test
-  stage "foreign clients" prepare_clients \
+  stage "web assets" prepare_clients tools/web_assets.sh
+  # They mostly wait: for PyPI, Debian's mirror and the proxy of Go modules.
+  start_beside stage "foreign clients" prepare_clients \
     tools/clients_venv.sh tools/clients_nvtop.sh tools/clients_nvidia_library.sh tools/clients_sshd.sh tools/clients_slurm.sh \
-    tools/clients_kubelet.sh tools/kube_control_plane.sh tools/kube_kubelet_node.sh tools/web_assets.sh
+    tools/clients_kubelet.sh tools/kube_control_plane.sh tools/kube_kubelet_node.sh
   build_and_test release release reports --label-exclude "^($elsewhere)\$" "$@"
   ((${#failed_stages[@]} == 0)) || return 1
 }

@@ -114,6 +114,24 @@ def test_shown_stage_ends_with_output_of_its_command(yard):
     assert yard("shown_stage x echo last").stdout == "== x\nlast\n"
 
 
+def test_stages_beside_others_are_shown_and_counted_when_joined(yard):
+    run = yard("""stage early false
+        both() { stage well true; stage bad sh -c 'until [ -e go ]; do sleep 0.01; done; exit 3'; }
+        start_beside both
+        shown_stage other touch go
+        join_beside
+        join_beside
+        echo "failed: ${failed_stages[*]}"
+    """)
+    assert run.stdout.index("== other") < run.stdout.index("== well") < run.stdout.index("-- bad FAILED")
+    assert run.stdout.endswith("\nfailed: early bad\n")
+
+
+def test_killed_stages_beside_others_are_a_failure(yard):
+    run = yard('work() { kill -9 "$BASHPID"; }\nstart_beside work\njoin_beside\necho "failed: ${failed_stages[*]}"')
+    assert run.stdout == "failed: stages beside others\n"
+
+
 def test_last_record_of_a_proof_counts(yard):
     run = yard('record_proof p "skipped (why)"\nrecord_proof q ran\nrecord_proof p ran\n'
                'proofs_table "$YARD_PROOFS"', YARD_PROOFS="proofs")

@@ -31,6 +31,7 @@ def test_tests_already_checked_are_left_out(checked, left_out):
         source tools/yard/test.sh
         shown_stage() {{ :; }}
         stage() {{ :; }}
+        start_beside() {{ :; }}
         build_and_test() {{ printf '%s\\n' "$@"; }}
         GPUYARD_CHECKED={checked} yard_test --repeat x"""], cwd=ROOT, capture_output=True, text=True, check=True)
     assert run.stdout.splitlines() == ["release", "release", "reports", "--label-exclude", left_out, "--repeat", "x"]
