@@ -3,9 +3,10 @@
 
     lint_files.py BUILD JOBS [--all]        BUILD holds compile_commands.json
 
-Without --all it lints what differs from a base: sources of changed text first, then one source for each
-changed header, then all other sources that include one of these. Comments and blank lines make no
-difference. After MINUTES it stops, and names what is left. The base is
+Without --all it lints what differs from a base: sources of changed text and one source for each changed
+header first, in one batch with what else of their library includes such a header; then all other sources
+that include one. Comments and blank lines make no difference. After MINUTES it stops, and names what is
+left. The base is
 
     GPUYARD_LINT_BASE, a commit, where it is set and not empty;
     else the merge base with origin/main;
@@ -277,14 +278,15 @@ def check(root: Path, build: Path, jobs: int, everything: bool) -> int:
         print("lint: the compile commands hold no source of ours")
         return 1
     try:
-        *parts, why = chosen(root, all_sources, everything)
+        first, others, why = chosen(root, all_sources, everything)
     except NoBase as error:
         print(f"lint: {error}")
         return 1
     clean = set(known.read_text(encoding="ascii").split()) if known.exists() else set()
-    wanted = [name for part in parts for name in part]
-    batches = [batch for part in parts
-               for batch in in_batches(all_sources, [name for name in part if all_sources[name].hash not in clean])]
+    wanted = first + others
+    batches = in_batches(all_sources, [name for name in wanted if all_sources[name].hash not in clean])
+    # The longest before the others, so that no core waits for it at the end.
+    batches.sort(key=lambda names: (set(first).isdisjoint(names), -len(names)))
     unknown = sum(map(len, batches))
     summary = f"{len(wanted)} of {counted(len(all_sources))}, {why}; {len(wanted) - unknown} known to be clean"
     print(f"lint: {summary}", flush=True)

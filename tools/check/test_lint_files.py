@@ -287,17 +287,24 @@ def test_a_batch_has_a_limit(library, monkeypatch):
     assert lint(library, "--all") == (0, ["a.cpp b.cpp", "c.cpp"])
 
 
-def test_changed_files_form_separate_batch(long):
+def test_longest_batch_comes_first(tree, monkeypatch):
+    monkeypatch.setattr(lint_files, "BATCH", 2)
+    compiled(tree, *(f"src/base/{name}.cpp" for name in "bca"), together=True)
+    assert lint(tree, "--all") == (0, ["b.cpp c.cpp", "a.cpp"])
+
+
+def test_includers_join_the_batch_of_a_changed_file(long, monkeypatch):
     write(long, "src/base/d.cpp", "#include <gpuyard/c.h>\n")
-    commit(long)
-    base = git(long, "rev-parse", "HEAD")
-    commit(long, a="int other;\n", b="int other;\n")
+    write(long, "src/base/e.cpp", "#include <gpuyard/c.h>\n")
+    monkeypatch.setenv("GPUYARD_LINT_BASE", commit(long))
+    commit(long, a="int other;\n")
     write(long, "include/gpuyard/c.h", "int other;\n")
-    compiled(long, *(f"src/base/{name}.cpp" for name in "abcd"), together=True)
-    all_sources = lint_files.sources(long, long / "build")
-    first, others = lint_files.in_order(all_sources, lint_files.changed_files(long, lint_files.Base(base, "")))
-    assert [lint_files.in_batches(all_sources, names) for names in (first, others)] == [
-        [["src/base/a.cpp", "src/base/b.cpp", "src/base/c.cpp"]], [["src/base/d.cpp"]]]
+    monkeypatch.setattr(lint_files, "BATCH", 3)
+    compiled(long, *(f"src/base/{name}.cpp" for name in "bcdea"), together=True)
+    assert lint(long) == (0, ["b.cpp c.cpp d.cpp", "a.cpp e.cpp"])
+    forget(long)
+    compiled(long, *(f"src/base/{name}.cpp" for name in "baecd"), together=True)
+    assert lint(long) == (0, ["a.cpp b.cpp e.cpp", "c.cpp d.cpp"])
 
 
 # The time limit.
