@@ -52,7 +52,7 @@ SUMMARY = "build/lint/summary.txt"
 COMMITS = 20
 MINUTES = 10
 TIDY = ("build/lint-venv/bin/clang-tidy", "--quiet", "--extra-arg=-Wno-unknown-warning-option")
-BATCH = 28  # sources, as in a unity build of preset asan: other sources may share names
+BATCH = 28  # sources, as in a unity build of src/cli in preset asan: other sources may share names
 BATCHES = "build/lint/batches"
 # Sources are headers there: what .clang-tidy says of headers has to hold of them, too.
 IN_BATCH = ("--header-filter=/(src|include|simulator|tests|fuzz)/.*[.](h|cpp)$",
