@@ -191,10 +191,13 @@ void sort_lists(Model& model) {
                          ? static_cast<std::size_t>(found - list.names.begin())
                          : list.position);
   }
-  // A filter may be a word of any field. By its first key, the prompt has brought them.
-  const bool filters = model.prompt && model.prompt->what == Prompt::Kind::filter;
-  model.query.clocks = filters || !model.filter.empty() || model.gpu_order.field != Order{}.field ||
-                       model.process_order.field != field_index("sm");
+  // A filter may be a word of any field. By its first key, the prompt has brought them. A daemon
+  // always returns them.
+  const bool filters =
+      !model.filter.empty() || (model.prompt && model.prompt->what == Prompt::Kind::filter);
+  const bool ordered =
+      model.gpu_order.field != Order{}.field || model.process_order.field != field_index("sm");
+  model.query.clocks = model.daemon.empty() && (filters || ordered);
   const protocol::Device* const device = model.pane == Pane::gpu ? device_of(model) : nullptr;
   model.query.charts_gpu = device != nullptr ? device->uuid : "";
   model.query.span = kTimeSpans.at(model.span);

@@ -52,6 +52,10 @@ TEST(Model, EscapeGoesBackAndNeverQuits) {
 
 TEST(Model, ClocksAreQueriedForFilterOrOrder) {
   Model model = make_model(2);
+  press_keys(model, "/");
+  EXPECT_FALSE(model.query.clocks);  // a daemon has them
+  press_keys(model, "\x1b");
+  model.daemon.clear();
   press_keys(model, "j");
   EXPECT_FALSE(model.query.clocks);
   press_keys(model, "/");
@@ -62,6 +66,7 @@ TEST(Model, ClocksAreQueriedForFilterOrOrder) {
   EXPECT_TRUE(model.query.clocks);
   for (const Pane pane : {Pane::overview, Pane::processes}) {
     Model sorted = make_model(2);
+    sorted.daemon.clear();
     sorted.pane = pane;
     press_keys(sorted, ">");
     EXPECT_TRUE(sorted.query.clocks);

@@ -112,7 +112,7 @@ class LiveScreenSource final : public ScreenSource {
   }
 
  private:
-  // The driver is asked for everything only if the page of one GPU shows it.
+  // Everything is queried only if the page of one GPU shows it.
   static ProbeSet wanted_probes(const ScreenQuery& screen_query) {
     if (screen_query.pane == Pane::gpu) return ProbeSet::all();
     const ProbeSet shown = kTableProbes - ProbeSet{Probe::throttle_reasons, Probe::clocks};

@@ -73,7 +73,7 @@ DriverInfo driver_info_of(const gpuyard::DriverInfo& info) {
 }
 
 Device device_of(const DeviceState& device, TimePoint now, const ProcessDirectory* directory,
-                 ProbeSet asked) {
+                 ProbeSet queried) {
   Device out{device.info.index,
              device.info.uuid,
              device.info.pci_address,
@@ -93,9 +93,9 @@ Device device_of(const DeviceState& device, TimePoint now, const ProcessDirector
   const auto add_missing = [&](const MetricRow& row, std::uint16_t index, const Missing& why) {
     out.missing.emplace_hint(out.missing.end(), json_key(row, index), why);
   };
-  if (device.info.fault) asked = ProbeSet::all();
+  if (device.info.fault) queried = ProbeSet::all();
   for (const MetricRow* const row : rows_by_key()) {
-    if (row->probe && !asked.contains(*row->probe)) continue;
+    if (row->probe && !queried.contains(*row->probe)) continue;
     const auto readings = device.sample.all(row->metric);
     if (readings.empty()) add_missing(*row, 0, device.info.fault.value_or(Missing{}));
     for (const Reading& reading : readings) {
@@ -131,7 +131,7 @@ DeviceProcesses device_processes_of(const DeviceState& device, TimePoint now,
 }
 
 Snapshot snapshot_of(const gpuyard::Snapshot& snapshot, const ProcessDirectory* directory,
-                     ProbeSet asked) {
+                     ProbeSet queried) {
   Snapshot out;
   out.simulated = snapshot.driver.info.simulated;
   out.generation = snapshot.generation;
@@ -140,7 +140,7 @@ Snapshot snapshot_of(const gpuyard::Snapshot& snapshot, const ProcessDirectory* 
   out.driver_error = non_empty(snapshot.driver.why);
   out.driver = driver_info_of(snapshot.driver.info);
   for (const DeviceState& device : snapshot.devices) {
-    out.devices.push_back(device_of(device, snapshot.taken, directory, asked));
+    out.devices.push_back(device_of(device, snapshot.taken, directory, queried));
   }
   return out;
 }

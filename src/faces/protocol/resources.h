@@ -210,13 +210,13 @@ GPUYARD_ABOUT(Readiness, {"now", "Clock of the machine, RFC 3339; null from olde
 
 // Convert telemetry's records to the wire's.
 DriverInfo driver_info_of(const gpuyard::DriverInfo&);
-// `asked`: the probes that were read. Other readings of a GPU without a fault get no reason.
+// `queried`: the probes that were read. Other readings of a GPU without a fault get no reason.
 Device device_of(const DeviceState&, TimePoint now, const ProcessDirectory* = nullptr,
-                 ProbeSet asked = ProbeSet::all());
+                 ProbeSet queried = ProbeSet::all());
 DeviceProcesses device_processes_of(const DeviceState&, TimePoint now, const ProcessDirectory*,
                                     const ArgumentFilter&);
 Snapshot snapshot_of(const gpuyard::Snapshot&, const ProcessDirectory* = nullptr,
-                     ProbeSet asked = ProbeSet::all());
+                     ProbeSet queried = ProbeSet::all());
 // The inverse of device_of(), of all but owners of processes, ages and Xids.
 DeviceState state_of(const Device&);
 Readiness readiness_of(const gpuyard::Snapshot&);
