@@ -1,16 +1,40 @@
 """GET /api/gpu/stream/power: the present power, many times a second, while a client reads."""
 
+import json
+import socket
 import time
 
-
-from program import wait_until
-from test_events_stream import Stream as EventStream
+from program import PATIENCE, wait_until
 
 
-class Stream(EventStream):
-    """Of power instead of events."""
+class Stream:
+    """A raw listener on TCP: each event is (name, id, data)."""
 
-    PATH = "/api/gpu/stream/power"
+    def __init__(self, yard, query):
+        self.socket = socket.create_connection(("127.0.0.1", yard.port), timeout=PATIENCE)
+        self.socket.sendall(f"GET /api/gpu/stream/power?{query} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+        self.file = self.socket.makefile("r", encoding="utf-8", newline="\n")
+        while self.file.readline().strip():
+            pass
+
+    def next(self):
+        fields = {}
+        while True:
+            line = self.file.readline()
+            if not line:
+                return None
+            line = line.rstrip("\n")
+            if line:
+                name, _, value = line.partition(": ")
+                fields[name] = value
+            elif "data" in fields:
+                return fields["event"], fields.get("id"), json.loads(fields["data"])
+            else:
+                fields = {}
+
+    def close(self):
+        self.file.close()
+        self.socket.close()
 
 
 def samples(stream, count):
