@@ -810,5 +810,16 @@ TEST_F(KubeTaint, RestartAdoptsOwnTaint) {
   EXPECT_FALSE(is_node_tainted());
 }
 
+TEST_F(KubeTaint, OwnTaintOfOtherEffectIsReplaced) {
+  offer_by_plugin();
+  server_.node().taints.push_back(
+      {std::string(kNodeTaintKey), "gpu-lost", "NoExecute", R"({"key":"gpuyard.io/gpu-sick"})"});
+  server_.touch_node();
+  make_bad(0, "gpu-lost");
+  settle();
+  ASSERT_THAT(server_.node().taints, SizeIs(1));
+  EXPECT_EQ(server_.node().taints[0].effect, "NoSchedule");
+}
+
 }  // namespace
 }  // namespace gpuyard::cli::kube

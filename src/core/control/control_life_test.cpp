@@ -125,6 +125,20 @@ TEST(SettingController, ExpiryCountsDaemonDowntime) {
   EXPECT_TRUE(fixture.disk.empty());
 }
 
+TEST(SettingController, AnotherBootTakesANewBaseline) {
+  ControlFixture fixture = ControlFixture::with_gpus(1);
+  {
+    Daemon first(fixture);
+    first.start_driver_host();
+    first.put("a", power_limit(300'000));
+  }
+  fixture.power("GPU-0") = {600'000, 600'000};
+  Daemon second(fixture, {true, false}, "boot-2");
+  second.start_driver_host();
+  second.restore("a");
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W", "GPU-0 300 W", "GPU-0 600 W"}));
+}
+
 TEST(SettingController, ChangesAreRefusedUntilLoadSucceeds) {
   ControlFixture fixture = ControlFixture::with_gpus(1);
   fixture.disk_reads = false;

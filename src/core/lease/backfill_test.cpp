@@ -174,6 +174,17 @@ TEST(Backfill, OwnerOfOverdueDrainMayStillOvertake) {
   EXPECT_TRUE(crowd.held(crowd.claim(crowd.terms_of(1, 1, kMinute))));
 }
 
+TEST(Backfill, OverduePenaltySurvivesRestore) {
+  SchedulerFixture fixture(1);
+  const Ticket late = fixture.claim(1, kMinute);
+  fixture.pass(kMinute);
+  Scheduler again;
+  ASSERT_TRUE(again.add(gpu_named("GPU-0")));
+  again.restore(*fixture.scheduler.find(late));
+  again.restore_counters(fixture.scheduler.last_ticket(), fixture.scheduler.last_fence());
+  EXPECT_EQ(again, fixture.scheduler);
+}
+
 TEST(Backfill, HoldTimeOverflowIsUnbounded) {
   BackfillFixture crowd(Duration::max());
   EXPECT_TRUE(crowd.held(crowd.claim(1, Duration::max()))) << "both end with time itself";

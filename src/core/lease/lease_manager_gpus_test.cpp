@@ -213,6 +213,19 @@ TEST(LeaseManager, AKnownReasonCannotBeOverridden) {
   EXPECT_EQ(override_withholding(fixture)->code, Errc::conflict);
 }
 
+TEST(LeaseManager, UnknownFreeMemoryIsNotEnough) {
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  fixture.fleet[0].free_bytes.reset();
+  fixture.leases->on_gpus(fixture.fleet);
+  LeaseSpec large;
+  large.min_free_bytes = std::int64_t{10} << 30;
+  EXPECT_EQ(fixture.claim(10, "a", large)->state, LeaseState::waiting);
+  EXPECT_EQ(fixture.leases->queue_entries(10).front().queue_position.reason, WaitReason::memory);
+  fixture.observer.start(11);
+  EXPECT_EQ(fixture.claim(11, "b")->state, LeaseState::held) << "it asks for no memory";
+}
+
 TEST(LeaseManager, MemoryRequestWithoutMemoryReportingIsInvalid) {
   LeaseFixture fixture(1);
   fixture.observer.start(10);

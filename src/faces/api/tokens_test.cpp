@@ -325,6 +325,11 @@ TEST_F(TokenRoutes, GpuLimitedTokenCannotUseOtherLeases) {
   EXPECT_THAT(get("/api/gpu/leases", over_tls())->text(), HasSubstr(other.id));
 }
 
+TEST_F(TokenRoutes, NoProcessIsMeantFromAfar) {
+  token_ = token(Scope::lease);
+  EXPECT_EQ(post("/api/gpu/leases/adopt", R"({"pid":1})", over_tls())->status(), 403);
+}
+
 TEST_F(TokenRoutes, LeavingGroupRevokesTokensControlScope) {
   token_ = token(Scope::control, kMember);
   const auto cordon = [&] {
