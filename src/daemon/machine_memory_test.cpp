@@ -184,6 +184,24 @@ TEST_F(MachineMemoryTest, ARebootEndsAVerdict) {
   EXPECT_EQ(after.health(0).verdict, Health::healthy);
 }
 
+TEST_F(MachineMemoryTest, AnotherMachineHasNoMissingBoards) {
+  {
+    MemoryFixture real(loop_, path());
+    real.list({"GPU-a", "GPU-b"});
+    real.pass();
+  }
+  for (const char* machine : {"", "nvml:/other.so", "simulated:/w 1", "simulated:/w 2"}) {
+    MemoryFixture other(loop_, path());
+    other.list({"GPU-a"}, machine);
+    other.pass();
+    EXPECT_TRUE(other.events.empty()) << machine;
+  }
+  MemoryFixture real(loop_, path());
+  real.list({"GPU-a"});
+  real.pass();
+  EXPECT_EQ(real.events.size(), 1U);
+}
+
 TEST_F(MachineMemoryTest, ASlowDiskDelaysTheFirstReading) {
   {
     MemoryFixture before(loop_, path());

@@ -236,6 +236,37 @@ def clients(daemon, tmp_path):
     return yard
 
 
+def test_a_resumed_session_does_not_outlive_its_certificate(clients):
+    clients.certify("short", 5)
+    context = ssl.create_default_context(cafile=clients.certificate)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2  # whose ticket comes with the handshake
+    context.load_cert_chain(f"{clients.place}/short.pem", f"{clients.place}/short.key")
+
+    def connect(session=None):
+        plain = socket.create_connection(("127.0.0.1", clients.port), PATIENCE)
+        return context.wrap_socket(plain, server_hostname="localhost", session=session)
+
+    def answers(one):
+        with contextlib.suppress(OSError):
+            one.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            return one.recv(4096).startswith(b"HTTP/1.1 200")
+        return False
+    with connect() as first:
+        session = first.session
+    with connect(session) as again:
+        assert again.session_reused and answers(again)
+
+    def is_refused():
+        try:
+            with connect(session) as late:
+                return not answers(late)
+        except OSError:
+            return True
+    wait_until(is_refused, "the end of the certificate", every=0.2)
+    clients.certify("long", DAY)
+    assert Certified(clients, "long").get("/health")[0] == 200, "only the expired certificate is refused"
+
+
 def test_a_certificate_is_revoked_by_sighup(clients):
     clients.certify("long", DAY)
     asking, listening = Certified(clients, "long"), Certified(clients, "long")

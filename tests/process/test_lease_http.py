@@ -6,7 +6,7 @@ import socket
 
 import pytest
 from control_client import connect
-from program import wait_until
+from program import PATIENCE, wait_until
 
 ALICE, BOB = 61001, 61002
 
@@ -74,3 +74,21 @@ def test_departed_waiter_does_not_block_next_claim(yard):
     holder.close()
     wait_until(lambda: [one["id"] for one in leases(yard)] == ["who-stays-and-waits"], "the one that stayed")
     stays.close()
+
+
+def test_lease_socket_allows_even_root_leasing_only(yard):
+    lease_socket = str(yard.directory / "lease.sock")
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(PATIENCE)
+        client.connect(lease_socket)
+
+        def is_given():
+            client.sendall(request({"binding": "detached", "ttl_s": 60}))
+            return status_of(client) == 200
+
+        wait_until(is_given, "leases")
+        client.sendall(b"PUT /api/gpu/manage/0/cordon HTTP/1.1\r\nHost: localhost\r\n"
+                       b"Content-Length: 14\r\n\r\n" + b'{"reason":"x"}')
+        answer = client.recv(65536)
+        assert b" 403 " in answer.split(b"\r\n", 1)[0]
+        assert b"this socket allows leasing only" in answer

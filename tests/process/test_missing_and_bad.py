@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import termios
 import time
@@ -163,4 +162,10 @@ def test_without_a_terminal_a_hangup_is_no_end(daemon):
 # ---- something else is there already
 
 
-# ---- what the user says
+def test_second_daemon_on_same_state_is_refused(daemon, run):
+    yard = daemon("--simulate", "1")
+    second = run("serve", "--state", yard.state, "--socket", yard.socket + "2",
+                 "--listen", "127.0.0.1:0")
+    assert second.returncode == 7
+    assert f"(PID {yard.process.pid})" in second.stderr and "--state" in second.stderr
+    assert yard.get("/health").status == 200

@@ -57,6 +57,12 @@ def test_anonymous_client_reads_health_only(net):
     assert "https://" in plain.stdout
 
 
+def test_anonymous_metrics_setting_allows_metrics_only(net):
+    yard = net(tls='anonymous = "metrics"')
+    assert yard.curl("/metrics")[0] == 200
+    assert yard.curl("/api/gpu/snapshot")[0] == 401
+
+
 def test_every_verb_that_reads_reads_over_https(net):
     yard = net()
     yard.make_token("laptop", "--scope", "lease")

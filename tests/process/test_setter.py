@@ -141,6 +141,18 @@ def test_settings_are_restored_through_a_killed_setter(control, world):
 
 # ---- what it refuses
 
+def test_one_watt_beyond_a_bound_is_refused(control):
+    yard = control(bounds={"lowest_w": 250, "highest_w": 500})
+    for watts, key in ((501, "control.highest_w"), (249, "control.lowest_w")):
+        refused = yard.root.power(0, watts)
+        assert refused.status == 400 and key in refused.text, refused.text
+    for watts in (500, 250):
+        accepted(yard.root.power(0, watts))
+    # The factory's limit is beyond the bound, and is restored all the same.
+    accepted(yard.root.delete(0, "power-limit"), "restored")
+    assert yard.writes() == [limit(500), limit(250), limit(700)]
+
+
 def test_bounds_in_the_wrong_order_are_refused(tmp_path, run):
     config = tmp_path / "gpuyard.toml"
     config.write_text(config_text(bounds={"lowest_w": 500, "highest_w": 400}))

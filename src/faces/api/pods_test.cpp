@@ -140,5 +140,10 @@ TEST_F(Pods, OnlyRootReportsTheDevicePlugin) {
   EXPECT_EQ(context_.pods.plugin_report.hides("GPU-0", loop_.now()), std::nullopt);
 }
 
+TEST_F(Pods, SlurmsHealthCheckDoesNotSeeThem) {
+  ASSERT_EQ(put(R"({"uuids":["GPU-0"]})")->status(), 200);
+  EXPECT_THAT(get("/api/gpu/slurm")->text(), HasSubstr(R"("jobs":[])"));
+}
+
 }  // namespace
 }  // namespace gpuyard::api

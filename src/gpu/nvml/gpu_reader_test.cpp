@@ -119,6 +119,7 @@ TEST(GpuReader, UnsupportedMemoryNamesUnifiedMemory) {
 }
 
 TEST(GpuReader, AnOlderLibrarysMemoryLacksOnlyTheReserve) {
+  RecordProperty("contract", "A6 E2");
   const Sample sample = read(healthy_api(), {Probe::memory});
   EXPECT_EQ(*sample.number(Metric::memory_used), 20LL << 30U);
   EXPECT_EQ(why(sample, Metric::memory_reserved).reason, MissingReason::not_supported);

@@ -333,6 +333,13 @@ TEST_F(LaptopTest, SleepingGpusArePublishedLessOften) {
   EXPECT_EQ(*latest().devices[0].sample.number(Metric::utilization_gpu), 0) << "its last reading";
 }
 
+TEST_F(LaptopTest, ComputingGpuIsPolledEverySecond) {
+  value_ = 42;
+  pass(std::chrono::seconds(60));
+  EXPECT_FALSE(is_asleep());
+  EXPECT_GE(queries_, 60);
+}
+
 // Whatever gap it ends, the first snapshot after a sleep counts as the next one.
 TEST_F(LaptopTest, StepFromSleepIsUninterrupted) {
   for (int ticks = 0; ticks < 5; ++ticks) {
@@ -345,6 +352,18 @@ TEST_F(LaptopTest, StepFromSleepIsUninterrupted) {
     EXPECT_GT(latest().taken, last);
     EXPECT_LT(latest().taken - last, max_step(latest()));
   }
+}
+
+TEST_F(LaptopTest, ResumedGpuIsPolledWithinOneInterval) {
+  pass(std::chrono::seconds(15));
+  ASSERT_TRUE(is_asleep());
+  const int before = queries_;
+  queried_at_ = loop_.now();
+  value_ = 42;
+  pass(kFastInterval);
+  EXPECT_GT(queries_, before);
+  EXPECT_EQ(*latest().devices[0].sample.number(Metric::utilization_gpu), 42);
+  EXPECT_FALSE(is_asleep());
 }
 
 TEST_F(LaptopTest, FreshReadWakesTheGpu) {
@@ -368,6 +387,13 @@ TEST_F(LaptopTest, SlowResumeIsNotUnresponsive) {
   EXPECT_EQ(latest().devices[0].condition, DeviceCondition::responsive);
   pass(2 * kFastInterval);
   EXPECT_EQ(latest().devices[0].condition, DeviceCondition::unresponsive);
+}
+
+TEST_F(LaptopTest, LostGpuIsPolled) {
+  lost_ = "GPU-0";
+  pass(std::chrono::seconds(30));
+  EXPECT_FALSE(is_asleep());
+  EXPECT_TRUE(is_lost(latest().devices[0]));
 }
 
 TEST_F(TelemetryTest, IntervalSetsTheTimeBetweenSnapshots) {
