@@ -40,16 +40,14 @@ def decoded(headers):
 
 
 class Receiver:
-    """`answers`: for the first requests, in turn: a status, (status, headers), "drop", "hang", or
-    "cut" for a success that breaks off; then what `usual` is by then. An answer repeats what it was
-    asked, as servers that explain themselves do."""
+    """`answers`: for the first requests, in turn: a status, (status, headers), or "drop"; then what
+    `usual` is by then. An answer repeats what it was asked, as servers that explain themselves do."""
 
     def __init__(self, answers=(), certificate=None, usual=200):
         self.told = []
         self.answers = list(answers)
         self.usual = usual
         self.on_told = lambda: None  # called before each answer
-        self.enough = threading.Event()
         lock = threading.Lock()
         receiver = self
 
@@ -63,14 +61,8 @@ class Receiver:
                     receiver.told.append(told)
                     answer = receiver.answers.pop(0) if receiver.answers else receiver.usual
                 receiver.on_told()
-                if answer == "hang":
-                    receiver.enough.wait()
-                if answer in ("hang", "drop"):
+                if answer == "drop":
                     self.close_connection = True
-                    return
-                if answer == "cut":
-                    self.close_connection = True
-                    self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf")
                     return
                 status, headers = answer if isinstance(answer, tuple) else (answer, {})
                 echo = (f"{decoded(self.headers)} {self.path} {dict(self.headers)} "
@@ -110,7 +102,6 @@ class Receiver:
         return [told for told in list(self.told) if told.answered and told.answered < 300]
 
     def close(self):
-        self.enough.set()
         self.server.shutdown()
         self.server.server_close()
         self.thread.join()

@@ -140,11 +140,6 @@ class World:
                 if each["sequence"] > after and (gpu is None or each["gpu"] == gpu)
                 and (each["nvml_code"] == 0 or not ok_only)]
 
-    def write_count(self):
-        """The sequence number of the newest: what `after` takes."""
-        log = self.write_log()
-        return log[-1]["sequence"] if log else 0
-
     def attach(self, gpu, pid, *options):
         self.must("attach", "--gpu", str(gpu), "--pid", str(pid), *options)
 

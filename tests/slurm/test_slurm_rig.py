@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from hooks import TRIVIAL
-from rig import Cluster, need_cluster
+from rig import need_cluster
 from enclosure import nothing_is_left  # on the path that the rig has added
 
 SHORT_LIFE = """

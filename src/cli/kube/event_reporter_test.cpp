@@ -3,7 +3,6 @@
 #include <functional>
 #include <memory>
 #include <set>
-#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>

@@ -1,6 +1,5 @@
 #include "cli/kube/plugin_reporter.h"
 
-#include <string_view>
 #include <vector>
 
 #include <gmock/gmock.h>

@@ -1,7 +1,6 @@
 // libgpuyard as its users have it: through its headers, on a fake fleet.
 #include <chrono>
 #include <optional>
-#include <sstream>
 #include <type_traits>
 #include <vector>
 
