@@ -90,6 +90,53 @@ def test_alerts_test_exit_code_reports_failed_sinks(alerts_yard, opened):
     assert yard.go("alerts", "test").returncode == 5
 
 
+SECRETS = ("HMAC-s3cret-key", "R0UTING-s3cret", "BEARER-s3cret", "PASS-s3cret", "T0S3CRET", "H00KS3CRET")
+
+
+def test_secrets_are_never_shown(tmp_path, alerts_yard, opened):
+    hook, bearer, basic, slack, pager = (opened(Receiver([500, "drop"], usual=404)) for _ in range(5))
+    key, routing, token, password, url = (
+        secret_file(tmp_path, f"secret{n}", text) for n, text in enumerate(
+            [*SECRETS[:4], slack.url(f"/services/{SECRETS[4]}/xyz")]))
+    sinks = (
+        f'[sink.hook]\nkind = "webhook"\nurl = "{hook.url("/" + SECRETS[5])}"\nsecret_file = "{key}"\n'
+        f'[sink.bearer]\nkind = "webhook"\nurl = "{bearer.url()}"\nbearer_token_file = "{token}"\n'
+        f'[sink.basic]\nkind = "webhook"\nurl = "{basic.url()}"\nusername = "us"\n'
+        f'password_file = "{password}"\n'
+        f'[sink.slack]\nkind = "slack"\nurl_file = "{url}"\n'
+        f'[sink.pager]\nkind = "pagerduty"\nurl = "{pager.url("/v2/enqueue")}"\n'
+        f'routing_key_file = "{routing}"\n')
+    yard = alerts_yard(brake("brake") + sinks)
+    yard.settings('[log]\nlevel = "debug"\n')
+    yard.reload()
+    yard.fire(0, "brake")
+    names = ("hook", "bearer", "basic", "slack", "pager")
+    wait_until(lambda: all(yard.sink(name)["dead_letters_total"] for name in names), "refusals")
+    sent = "".join(told.text + told.path + str(told.headers)
+                   for one in (hook, bearer, slack, pager) for told in one.told)
+    for secret in SECRETS[1:3] + SECRETS[4:]:
+        assert secret in sent  # they are used, and the receivers' answers repeat them
+
+    said = [yard.must("alerts", what, "--json") for what in ("sinks", "rules", "history")]
+    said += [yard.must("alerts", "sinks"), yard.daemon.get("/metrics").text,
+             yard.must("config", "print", "--config", str(yard.config)),
+             yard.must("config", "print", "--json", "--config", str(yard.config)),
+             yard.go("alerts", "test", "--json").stdout]
+    for broken in (sinks + "min_level = 3\n", sinks.replace('kind = "slack"', 'kind = "slacc"'),
+                   sinks.replace("url_file", "urll_file"), sinks + "= nonsense\n",
+                   sinks.replace(hook.url("/"), "ftp://us:" + SECRETS[3] + "@127.0.0.1/"),
+                   sinks.replace("secret_file", "key = '" + SECRETS[0] + "'\nsecret_file", 1)):
+        yard.rules(broken)
+        done = yard.go("config", "check", "--config", str(yard.config))
+        assert done.returncode != 0, broken
+        assert "configuration not reloaded" in yard.reload()
+        said += [done.stdout, done.stderr]
+    said.append(yard.log())
+    for text in said:
+        for secret in SECRETS:
+            assert secret not in text
+
+
 @pytest.mark.skipif(not shutil.which(alertmanager.PROGRAM), reason="no Alertmanager")
 def test_alertmanager_keeps_one_alert_across_resends_and_restart(
         tmp_path, alerts_yard, opened, record_property):
