@@ -30,14 +30,14 @@ class LeaseObserverTest : public telemetry::TelemetryTest {
     fleet.driver.simulated = true;
     fleet.devices.push_back({"G0", 0, "G0", "", "H100", {}});
     telemetry_.on_inventory(fleet);
-    answer();
+    answer_with_new_list();
     loop_.run_posted();
   }
 
   // Answers all requests to the driver with a list that is taken now.
-  void answer() {
+  void answer_with_new_list() {
     processes_.set(ProcessList{loop_.now(), std::vector<GpuProcess>{{11, {}, 1000, {}}}});
-    TelemetryTest::answer();
+    answer();
   }
   void observe(bool fresh) {
     observer_.observe({{.lease = "a",
@@ -80,13 +80,13 @@ TEST_F(LeaseObserverTest, UsesNewestListsWithoutDriverQuery) {
 
 TEST_F(LeaseObserverTest, FreshObservationUsesListsTakenAfterRequest) {
   loop_.advance(std::chrono::milliseconds(500));
-  answer();
+  answer_with_new_list();
   const TimePoint asked = loop_.now();
   observe(true);
   loop_.run_posted();
   ASSERT_EQ(pending_requests_.size(), 1U);
   EXPECT_EQ(pending_requests_[0].probes, (ProbeSet{Probe::processes, Probe::memory}));
-  answer();
+  answer_with_new_list();
   worker_.run_all();
   ASSERT_EQ(sights_.size(), 1U);
   EXPECT_GE(sights_[0].taken_at, asked);
