@@ -7,11 +7,11 @@
 namespace gpuyard::cli::top {
 namespace {
 
-// Remembers what it was asked for, and answers nothing.
-class AskedSource final : public Source {
+// Records the probes of each query, and fails it.
+class RecordingSource final : public Source {
  public:
   Result<protocol::Snapshot> snapshot(ProbeSet wanted, OwnerLookup) override {
-    asked = wanted;
+    queried = wanted;
     return none_;
   }
   Result<protocol::DeviceProcesses> processes(std::uint32_t) override { return none_; }
@@ -24,26 +24,26 @@ class AskedSource final : public Source {
   }
   std::string name() const override { return "nothing"; }
 
-  ProbeSet asked;
+  ProbeSet queried;
 
  private:
   const Error none_{Errc::unavailable, "nothing"};
 };
 
-ProbeSet asked_for(const ScreenQuery& query) {
-  AskedSource source;
+ProbeSet probes_queried_for(const ScreenQuery& query) {
+  RecordingSource source;
   EXPECT_FALSE(make_screen_source(source)->fetch(query));
-  return source.asked;
+  return source.queried;
 }
 
-TEST(ScreenSource, AsksForWhatTheScreenShows) {
-  const ProbeSet overview = asked_for({});
+TEST(ScreenSource, QueriesProbesShownOnScreen) {
+  const ProbeSet overview = probes_queried_for({});
   EXPECT_TRUE(overview.contains(Probe::ecc_totals));
   EXPECT_TRUE(overview.contains(Probe::processes));
   EXPECT_FALSE(overview.contains(Probe::throttle_reasons));
   EXPECT_FALSE(overview.contains(Probe::clocks));
-  EXPECT_EQ(asked_for({.clocks = true}), overview | ProbeSet{Probe::clocks});
-  EXPECT_EQ(asked_for({.pane = Pane::gpu}), ProbeSet::all());
+  EXPECT_EQ(probes_queried_for({.clocks = true}), overview | ProbeSet{Probe::clocks});
+  EXPECT_EQ(probes_queried_for({.pane = Pane::gpu}), ProbeSet::all());
 }
 
 }  // namespace

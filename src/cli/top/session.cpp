@@ -27,8 +27,8 @@ using namespace std::chrono_literals;
 
 constexpr Duration kPollInterval = 1s;
 constexpr Duration kEscapeDelay = 50ms;
-// New data, which is drawn, comes about once a second. Without it the screen is drawn nevertheless:
-// its ages go on.
+// New data is drawn when it arrives, about once a second. Without any, the screen is drawn all the
+// same, because it shows ages.
 constexpr Duration kDataDelay = 200ms;
 
 class Wakeup {

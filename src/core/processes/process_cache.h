@@ -89,7 +89,7 @@ Result<void> check_pid_origin(PidOrigin, const std::string& proc_root);
 std::vector<ProcessLookup> look_up_processes(const ProcessReader&, const std::vector<ProcessQuery>&,
                                              PidOrigin);
 
-// Brings the cache up to date with these lists at once, users' names too: for a program that may
+// Updates the cache with these lists at once, users' names included: for a program that may
 // wait.
 void look_up_all(ProcessCache&, const ProcessReader&, const ProcessCache::ListTimes&, PidOrigin);
 

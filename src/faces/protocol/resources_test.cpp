@@ -130,14 +130,14 @@ TEST(Device, EveryReadingIsANumberOrHasAReason) {
   }
 }
 
-TEST(Device, ReadingThatWasNotAskedForHasNoReason) {
-  constexpr ProbeSet kAsked = {Probe::power, Probe::power_limit};
+TEST(Device, UnqueriedReadingHasNoReason) {
+  constexpr ProbeSet kQueried = {Probe::power, Probe::power_limit};
   DeviceState state = gpu();
-  const Device device = device_of(state, kNow, nullptr, kAsked);
+  const Device device = device_of(state, kNow, nullptr, kQueried);
   EXPECT_TRUE(device.missing.contains("power_limit_w"));
   EXPECT_FALSE(device.missing.contains("clock_sm_mhz"));
   state.info.fault = Missing{MissingReason::device_lost, "GPU is lost"};
-  EXPECT_EQ(device_of(state, kNow, nullptr, kAsked).missing.at("clock_sm_mhz").detail,
+  EXPECT_EQ(device_of(state, kNow, nullptr, kQueried).missing.at("clock_sm_mhz").detail,
             "GPU is lost");
 }
 

@@ -25,8 +25,8 @@ Error tls_error(std::string_view doing) {
   return Error{Errc::invalid, fmt::format("{} over TLS failed: {}", doing, openssl_reason())};
 }
 
-// An old error would be taken for that of the next call. There hardly ever is one, and OpenSSL
-// takes long to clear a queue that is empty.
+// An old error would be reported as that of the next call. The queue is almost always empty, and
+// clearing an empty one is slow in OpenSSL.
 void clear_errors() {
   if (::ERR_peek_error() != 0) ::ERR_clear_error();
 }

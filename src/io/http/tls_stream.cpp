@@ -55,7 +55,7 @@ class TlsStream final : public Stream {
     IoResult io(true, 0);
     do {
       if (io.bytes > 0) co_await turns_.wait_for_turn(quota_group_);
-      // What is joined before it is encrypted needs the fewest records, and one system call.
+      // Head and body are encrypted together: fewer TLS records, and one system call.
       const std::string_view piece = body.substr(0, TurnScheduler::kPieceBytes);
       body.remove_prefix(piece.size());
       plain += piece;
