@@ -55,17 +55,16 @@ void ClaimIntake::enqueue_claim(const Caller& caller, const std::optional<Proces
   lease.spec = spec;
   if (holder) lease.processes.push_back(holder->key);
   if (spec.wait_timeout == Duration::zero())
-    return claim_immediately(caller, holder, lease, request, on_lease);
+    return claim_immediately(holder, lease, request, on_lease);
   if (auto allowed = quotas_.check_queue_quota(caller, scheduler_.waiting_claims().size());
       !allowed) {
     return refuse(loop_, allowed.error(), on_lease);
   }
-  transitions_.enqueue(lease, request, holder, caller.name());
+  transitions_.enqueue(lease, request, holder);
   store_.answer_when_committed(id, on_lease);
 }
 
-void ClaimIntake::claim_immediately(const Caller& caller,
-                                    const std::optional<ProcessIdentity>& holder, Lease lease,
+void ClaimIntake::claim_immediately(const std::optional<ProcessIdentity>& holder, Lease lease,
                                     const GpuRequest& request, const OnLease& on_lease) {
   if (const auto why = readiness_.grant_error()) return refuse(loop_, *why, on_lease);
   const auto ticket = scheduler_.try_claim(request, loop_.now());
@@ -77,7 +76,7 @@ void ClaimIntake::claim_immediately(const Caller& caller,
     return;
   }
   lease.ticket = *ticket;
-  transitions_.grant_at_once(lease, "asked", caller.name(), holder);
+  transitions_.grant_at_once(lease, holder);
   store_.answer_when_committed(lease.id, on_lease);
 }
 

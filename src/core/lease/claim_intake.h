@@ -32,8 +32,8 @@ class ClaimIntake {
  private:
   void enqueue_claim(const Caller&, const std::optional<ProcessIdentity>& holder,
                      const std::string& id, const LeaseSpec&, const OnLease&);
-  void claim_immediately(const Caller&, const std::optional<ProcessIdentity>& holder, Lease,
-                         const GpuRequest&, const OnLease&);
+  void claim_immediately(const std::optional<ProcessIdentity>& holder, Lease, const GpuRequest&,
+                         const OnLease&);
   void answer_repeated_claim(const Caller&, const Lease& known, const LeaseSpec&, const OnLease&);
 
   LeaseParts& parts_;

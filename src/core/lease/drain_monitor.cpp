@@ -83,7 +83,7 @@ void DrainMonitor::force(const Caller& caller, const Lease& lease, const std::st
                       updater_.update_unleased(observation);
                       const Lease* still = store_.find_latest(id);
                       if (still && still->state == LeaseState::draining) {
-                        transitions_.end(*still, EndReason::forced, caller.name(), reason);
+                        transitions_.end(*still, EndReason::forced, reason);
                       }
                       store_.answer_when_committed(id, on_lease);
                     }));
@@ -132,8 +132,7 @@ void DrainMonitor::check(const std::string& id, const Observation& observation) 
   }
   const std::string reason = reason_of(*lease);
   if (!leftover)
-    return transitions_.end(*lease, lease->end_reason.value_or(EndReason::released), "seen gone",
-                            reason);
+    return transitions_.end(*lease, lease->end_reason.value_or(EndReason::released), reason);
   send_signals(*lease, observation);
   const std::string detail =
       reason.empty() ? leftover->text : reason + std::string(kLeftoverSeparator) + leftover->text;
@@ -145,7 +144,7 @@ void DrainMonitor::check(const std::string& id, const Observation& observation) 
   if (lease->detail == detail) return;
   Lease updated = *lease;
   updated.detail = detail;
-  store_.stage_without_event(updated);
+  store_.stage(updated);
 }
 
 void DrainMonitor::send_signals(const Lease& lease, const Observation& observation) {

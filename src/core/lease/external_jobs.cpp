@@ -69,7 +69,6 @@ void ExternalJobs::cancel_waiting() {
     waiting.push_back(live_.ids_by_ticket().at(ticket));
   for (const std::string& id : waiting) {
     transitions_.end(*store_.find_latest(id), EndReason::cancelled,
-                     std::string(words_of(*gpus_.allocator()).name),
                      readiness_.observe_only_error()->text());
   }
 }
@@ -85,7 +84,7 @@ std::string ExternalJobs::new_job_id(const std::string& name) const {
   return make_id(now);
 }
 
-void ExternalJobs::begin(const Caller& caller, const ExternalJob& job, const OnLease& on_lease) {
+void ExternalJobs::begin(const ExternalJob& job, const OnLease& on_lease) {
   if (auto why = readiness_.claim_error()) return refuse(loop_, *why, on_lease);
   accept_report(job.allocator);
   const AllocatorWords words = words_of(job.allocator);
@@ -116,10 +115,9 @@ void ExternalJobs::begin(const Caller& caller, const ExternalJob& job, const OnL
   for (const std::string& id : superseded) {
     const std::string detail = fmt::format("its GPUs now belong to {}", job.name);
     if (store_.find_latest(id)->state == LeaseState::held) {
-      transitions_.begin_drain(*store_.find_latest(id), EndReason::taken_over, caller.name(),
-                               detail);
+      transitions_.begin_drain(*store_.find_latest(id), EndReason::taken_over, detail);
     }
-    transitions_.end(*store_.find_latest(id), EndReason::taken_over, caller.name(), detail);
+    transitions_.end(*store_.find_latest(id), EndReason::taken_over, detail);
   }
   const auto ticket = scheduler_.adopt(quotas_.quota_owner(job.uid), wanted, loop_.now());
   if (!ticket)
@@ -132,7 +130,7 @@ void ExternalJobs::begin(const Caller& caller, const ExternalJob& job, const OnL
   lease.spec.note = job.note;
   if (job.allocator == Allocator::kubernetes) lease.pod = job.name;
   lease.ticket = *ticket;
-  transitions_.grant_at_once(lease, "begins " + job.name, caller.name(), {});
+  transitions_.grant_at_once(lease, {});
   store_.when_committed(
       [this, id = lease.id](const Result<void>&) { clients_.acknowledge_grant(id); });
   store_.answer_when_committed(lease.id, on_lease);

@@ -22,7 +22,7 @@ class ExternalJobs {
   // See LeaseManager: accept_report(), stop_observing() and begin_job().
   void accept_report(Allocator);
   void stop_observing(const LeaseStore::OnDone&);
-  void begin(const Caller&, const ExternalJob&, const OnLease&);
+  void begin(const ExternalJob&, const OnLease&);
 
   // The allocator has the GPUs, unless the policy says that gpuyard leases them.
   void observe_only(Allocator);

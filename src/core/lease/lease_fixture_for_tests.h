@@ -60,7 +60,6 @@ class FakeDisk final : public LeaseStorage {
   std::vector<std::string> notes() const override { return {}; }
 
   void keep(const LeaseTransaction& entry) {
-    for (const LeaseEvent& event : entry.events) events.push_back(event);
     for (const std::string& id : entry.removed) leases.erase(id);
     for (const Lease& lease : entry.leases) leases.insert_or_assign(lease.id, lease);
     for (const Cordon& cordon : entry.cordoned) cordons.insert_or_assign(cordon.gpu, cordon);
@@ -73,7 +72,6 @@ class FakeDisk final : public LeaseStorage {
   bool stuck = false;  // never answers
   bool slow = false;   // answers at finish()
   std::vector<std::function<void()>> waiting;
-  std::vector<LeaseEvent> events;
   std::map<std::string, Lease> leases;
   std::map<DeviceId, Cordon> cordons;
   Ticket last_ticket = 0;

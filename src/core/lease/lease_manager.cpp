@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
+
 namespace gpuyard::lease {
 namespace {
 
@@ -81,10 +83,9 @@ void LeaseManager::release(const Caller& caller, const std::string& id,
   const bool others = lease.uid != caller.uid && lease.spec.binding != Binding::job;
   const EndReason end_reason = options.force || others ? EndReason::forced : EndReason::released;
   if (lease.state == LeaseState::waiting) {
-    transitions_.end(lease, others ? EndReason::forced : EndReason::cancelled, caller.name(),
-                     options.reason);
+    transitions_.end(lease, others ? EndReason::forced : EndReason::cancelled, options.reason);
   } else if (lease.state == LeaseState::held) {
-    transitions_.begin_drain(lease, end_reason, caller.name(), options.reason);
+    transitions_.begin_drain(lease, end_reason, options.reason);
   } else if (lease.state == LeaseState::draining && options.force) {
     return drains_.force(caller, lease, options.reason, on_lease);
   } else if (lease.state == LeaseState::draining) {
@@ -136,7 +137,7 @@ void LeaseManager::renew(const Caller& caller, const std::string& id, Duration t
     return refuse(loop_, allowed.error(), on_lease);
   }
   lease.expires_at = until;
-  store_.stage(lease, "renewed", caller.name());
+  store_.stage(lease);
   store_.answer_when_committed(id, on_lease);
 }
 
@@ -166,7 +167,7 @@ void LeaseManager::add_member(const Caller& caller, const std::string& id, std::
     const auto& known = lease.processes;
     if (std::find(known.begin(), known.end(), found->key) == known.end()) {
       lease.processes.push_back(found->key);
-      store_.stage(lease, fmt::format("counts PID {}", found->key.pid), caller.name());
+      store_.stage(lease);
     }
     store_.answer_when_committed(id, on_lease);
   });
@@ -201,8 +202,8 @@ void LeaseManager::uncordon(const Caller& caller, const std::vector<DeviceId>& g
   for (const DeviceId& gpu : gpus) {
     if (!gpus_.cordon_of(gpu)) continue;
     const auto lifted = gpus_.uncordon(gpu, caller.name(), loop_.wall());
-    store_.stage_uncordon(gpu, caller.name());
-    if (lifted) store_.stage_cordon_without_event(*lifted);
+    store_.stage_uncordon(gpu);
+    if (lifted) store_.stage_cordon(*lifted);
     transitions_.refresh(gpu);
   }
   store_.when_committed(on_done);
@@ -217,9 +218,9 @@ void LeaseManager::override_withholding(const Caller& caller, const std::vector<
   for (const DeviceId& gpu : gpus) {
     const auto withheld = gpus_.withheld_reason(gpu);
     if (!withheld) continue;
+    log::warning("GPU {} is leased by override of {} although it is withheld ({}): {}", gpu,
+                 caller.name(), withheld->second, reason);
     gpus_.override_withholding(gpu, withheld->first);
-    store_.stage_gpu_event(
-        gpu, fmt::format("leased by override ({}): {}", withheld->second, reason), caller.name());
     transitions_.refresh(gpu);
   }
   store_.when_committed(on_done);

@@ -94,9 +94,7 @@ class LeaseManager : public LeaseReader {
   // Makes a lease of the GPUs that an external allocator has given to a job, whatever their
   // condition. A job that had one of them before has ended. A repeated call with the same GPUs is
   // about the same job. Errc::conflict: another user's lease has one of them.
-  void begin_job(const Caller& caller, const ExternalJob& job, const OnLease& on_lease) {
-    jobs_.begin(caller, job, on_lease);
-  }
+  void begin_job(const ExternalJob& job, const OnLease& on_lease) { jobs_.begin(job, on_lease); }
   // Errc::not_found: the job has no held or draining lease. Errc::unavailable: the leases have not
   // been read.
   void end_job(const Caller&, const std::string& name, const OnLease&);

@@ -28,7 +28,7 @@ class JobFixture : public LeaseFixture {
   Result<Lease> begin_job(const std::string& name, std::vector<DeviceId> gpus,
                           std::uint32_t uid = 1000) {
     return result_of([&](const LeaseManager::OnLease& answer) {
-      leases->begin_job(observer.caller(kRoot), {name, uid, std::move(gpus), "train"}, answer);
+      leases->begin_job({name, uid, std::move(gpus), "train"}, answer);
     });
   }
   Result<Lease> end_job(const std::string& name) {
@@ -350,8 +350,7 @@ class PodFixture : public JobFixture {
   using JobFixture::JobFixture;
   Result<Lease> begin_pod(const std::string& pod, std::vector<DeviceId> gpus) {
     return result_of([&](const LeaseManager::OnLease& answer) {
-      leases->begin_job(observer.caller(kRoot),
-                        {pod, kPodsUid, std::move(gpus), "trainer, sidecar", Allocator::kubernetes},
+      leases->begin_job({pod, kPodsUid, std::move(gpus), "trainer, sidecar", Allocator::kubernetes},
                         answer);
     });
   }

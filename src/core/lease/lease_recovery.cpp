@@ -71,7 +71,7 @@ void LeaseRecovery::restore(const Lease& saved) {
   Lease lease = saved;
   if (lease.expires_at && !readiness_.has_loaded() && lease.state == LeaseState::held) {
     lease.expires_at = std::max(*lease.expires_at, loop_.now() + kMinTimeAfterRestart);
-    store_.stage_without_event(lease);
+    store_.stage(lease);
   }
   if (lease.state == LeaseState::draining) return;
   if (lease.spec.binding == Binding::detached || lease.spec.binding == Binding::job) return;

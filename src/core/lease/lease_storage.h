@@ -12,17 +12,6 @@
 
 namespace gpuyard::lease {
 
-// One entry of the lease history.
-struct LeaseEvent {
-  std::string lease;  // "" if it is about a GPU alone
-  WallTime at{};
-  std::string what;     // "asked", "granted", "draining", "ended", "renewed", ...
-  std::string by = {};  // "uid 1000", "PID 4711 exited"
-  DeviceId gpu = {};
-
-  friend bool operator==(const LeaseEvent&, const LeaseEvent&) = default;
-};
-
 // A GPU that is not leased until an administrator uncordons it.
 struct Cordon {
   DeviceId gpu;
@@ -39,7 +28,6 @@ inline constexpr const char* kEveryGpu = "*";
 
 // One transaction: all of it is committed, or nothing.
 struct LeaseTransaction {
-  std::vector<LeaseEvent> events = {};
   std::deque<Lease> leases = {};          // each replaces its stored copy
   std::vector<std::string> removed = {};  // ids of ended leases, deleted before `leases` are stored
   Ticket last_ticket = 0;                 // the highest ever; 0: unchanged
@@ -74,8 +62,6 @@ class LeaseStorage {
   // An ended lease is known for this long. Until then, a repeated claim with its id is no new
   // claim.
   static constexpr Duration kEndedRetention = std::chrono::hours(24);
-  // The number of events that are kept.
-  static constexpr std::int64_t kMaxEvents = 100'000;
 };
 
 }  // namespace gpuyard::lease

@@ -14,9 +14,8 @@ const Lease* LeaseStore::Batch::find(std::string_view id) const {
 }
 
 bool LeaseStore::Batch::has_changes() const {
-  return !transaction->events.empty() || !transaction->leases.empty() ||
-         !transaction->cordoned.empty() || !transaction->uncordoned.empty() ||
-         !transaction->removed.empty();
+  return !transaction->leases.empty() || !transaction->cordoned.empty() ||
+         !transaction->uncordoned.empty() || !transaction->removed.empty();
 }
 
 void LeaseStore::load(std::function<void(Result<SavedLeases>)> on_loaded) {
@@ -58,7 +57,7 @@ void LeaseStore::notify_changes(const std::map<std::string, Lease, std::less<>>&
   }
 }
 
-void LeaseStore::stage_without_event(const Lease& lease) {
+void LeaseStore::stage(const Lease& lease) {
   auto& leases = next_batch_.transaction->leases;
   const auto [position, added] = next_batch_.positions.emplace(lease.id, leases.size());
   if (added) {
@@ -69,36 +68,18 @@ void LeaseStore::stage_without_event(const Lease& lease) {
   schedule_save();
 }
 
-void LeaseStore::stage(const Lease& lease, std::string what, std::string by) {
-  next_batch_.transaction->events.push_back(
-      {lease.id, loop_.wall(), std::move(what), std::move(by), {}});
-  stage_without_event(lease);
-}
-
 void LeaseStore::stage_counters(Ticket last_ticket, Fence last_fence) {
   next_batch_.transaction->last_ticket = last_ticket;
   next_batch_.transaction->last_fence = last_fence;
 }
 
 void LeaseStore::stage_cordon(const Cordon& cordon) {
-  next_batch_.transaction->events.push_back(
-      {{}, cordon.since, "cordoned: " + cordon.reason, cordon.by, cordon.gpu});
-  stage_cordon_without_event(cordon);
-}
-
-void LeaseStore::stage_cordon_without_event(const Cordon& cordon) {
   std::erase(next_batch_.transaction->uncordoned, cordon.gpu);
   next_batch_.transaction->cordoned.push_back(cordon);
   schedule_save();
 }
 
-void LeaseStore::stage_gpu_event(const DeviceId& gpu, std::string what, const std::string& by) {
-  next_batch_.transaction->events.push_back({{}, loop_.wall(), std::move(what), by, gpu});
-  schedule_save();
-}
-
-void LeaseStore::stage_uncordon(const DeviceId& gpu, const std::string& by) {
-  next_batch_.transaction->events.push_back({{}, loop_.wall(), "uncordoned", by, gpu});
+void LeaseStore::stage_uncordon(const DeviceId& gpu) {
   std::erase_if(next_batch_.transaction->cordoned,
                 [&](const Cordon& cordon) { return cordon.gpu == gpu; });
   next_batch_.transaction->uncordoned.push_back(gpu);

@@ -52,14 +52,10 @@ class LeaseStore {
   // Accepts the leases that load() reported.
   void accept_loaded(std::vector<Lease>);
 
-  void stage(const Lease&, std::string what, std::string by = {});
-  void stage_without_event(const Lease&);  // without a LeaseEvent
+  void stage(const Lease&);
   void stage_counters(Ticket last_ticket, Fence last_fence);
   void stage_cordon(const Cordon&);
-  void stage_cordon_without_event(const Cordon&);
-  // Records a decision about a GPU.
-  void stage_gpu_event(const DeviceId& gpu, std::string what, const std::string& by);
-  void stage_uncordon(const DeviceId&, const std::string& by);
+  void stage_uncordon(const DeviceId&);
   // Calls back when all transactions so far are on the disk, or are lost; never inside the call.
   void when_committed(OnDone);
   // The same, with the lease as it is then on the disk.

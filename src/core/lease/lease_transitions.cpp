@@ -37,11 +37,10 @@ GpuRequest LeaseTransitions::gpu_request_of(std::uint32_t uid, const LeaseSpec& 
 }
 
 void LeaseTransitions::enqueue(Lease lease, const GpuRequest& request,
-                               const std::optional<ProcessIdentity>& holder,
-                               const std::string& by) {
+                               const std::optional<ProcessIdentity>& holder) {
   Effects effects;
   lease.ticket = scheduler_.claim(request, loop_.now(), effects);
-  add(lease, "asked", by);
+  add(lease);
   store_.stage_counters(scheduler_.last_ticket(), scheduler_.last_fence());
   if (holder) holders_.bind(lease.id, *holder);
   apply_effects(effects);
@@ -49,17 +48,17 @@ void LeaseTransitions::enqueue(Lease lease, const GpuRequest& request,
                 std::min(lease.spec.wait_timeout.value_or(kTickInterval), kTickInterval));
 }
 
-void LeaseTransitions::grant_at_once(const Lease& lease, std::string what, const std::string& by,
+void LeaseTransitions::grant_at_once(const Lease& lease,
                                      const std::optional<ProcessIdentity>& holder) {
-  add(lease, std::move(what), by);
+  add(lease);
   if (holder) holders_.bind(lease.id, *holder);
   grant(*scheduler_.find(lease.ticket));
 }
 
-void LeaseTransitions::add(const Lease& lease, std::string what, const std::string& by) {
+void LeaseTransitions::add(const Lease& lease) {
   live_.add(lease);
   quotas_.add_waiting(lease.uid);
-  store_.stage(lease, std::move(what), by);
+  store_.stage(lease);
 }
 
 void LeaseTransitions::apply_effects(const Effects& effects) {
@@ -70,7 +69,7 @@ void LeaseTransitions::apply_effects(const Effects& effects) {
     if (!found || !claim) continue;
     Lease lease = *found;
     lease.overtakes = claim->overtakes;
-    store_.stage_without_event(lease);
+    store_.stage(lease);
   }
   for (const Ticket ticket : effects.overdue) mark_overdue(ticket);
 }
@@ -84,7 +83,7 @@ void LeaseTransitions::grant(const Claim& claim) {
   lease.granted_wall = loop_.wall();
   if (lease.spec.binding == Binding::detached) lease.expires_at = loop_.now() + lease.spec.ttl;
   quotas_.remove_waiting(lease.uid);
-  store_.stage(lease, "granted");
+  store_.stage(lease);
   store_.stage_counters(scheduler_.last_ticket(), scheduler_.last_fence());
   schedule_tick(loop_.now() + kTickInterval);
 }
@@ -93,30 +92,27 @@ void LeaseTransitions::mark_overdue(Ticket ticket) {
   Lease lease = *live_.find(ticket);
   lease.overdue = true;
   log::warning("lease {} of UID {} is held longer than announced", lease.id, lease.uid);
-  if (policy_.end_overdue)
-    return begin_drain(lease, EndReason::expired, "its maximum time has passed");
-  store_.stage(lease, "overdue");
+  if (policy_.end_overdue) return begin_drain(lease, EndReason::expired);
+  store_.stage(lease);
 }
 
-void LeaseTransitions::begin_drain(Lease lease, EndReason end_reason, const std::string& by,
-                                   const std::string& detail) {
+void LeaseTransitions::begin_drain(Lease lease, EndReason end_reason, const std::string& detail) {
   apply_effects(scheduler_.release(lease.ticket, loop_.now()));
   lease.state = LeaseState::draining;
   lease.end_reason = end_reason;
   lease.drain_started_wall = loop_.wall();
   lease.detail = detail;
-  store_.stage(lease, "draining", by);
+  store_.stage(lease);
   drains_.on_drain_begun();
 }
 
-void LeaseTransitions::end(Lease lease, EndReason end_reason, const std::string& by,
-                           const std::string& detail) {
+void LeaseTransitions::end(Lease lease, EndReason end_reason, const std::string& detail) {
   const bool waited = lease.state == LeaseState::waiting;
   lease.state = LeaseState::ended;
   lease.end_reason = end_reason;
   lease.detail = detail;
   lease.ended_wall = loop_.wall();
-  store_.stage(lease, "ended", by);
+  store_.stage(lease);
   holders_.release(lease.id, lease.processes);
   clients_.remove(lease.id);
   drains_.remove(lease.id);
@@ -134,9 +130,8 @@ void LeaseTransitions::on_gone(const std::string& id, const ProcessKey& process)
   const Lease* found = store_.find_latest(id);
   if (!found || found->spec.binding == Binding::detached) return;
   if (found->processes.empty() || found->processes.front() != process) return;
-  const std::string by = fmt::format("PID {} exited", process.pid);
-  if (found->state == LeaseState::waiting) end(*found, EndReason::exited, by);
-  if (found->state == LeaseState::held) begin_drain(*found, EndReason::exited, by);
+  if (found->state == LeaseState::waiting) end(*found, EndReason::exited);
+  if (found->state == LeaseState::held) begin_drain(*found, EndReason::exited);
 }
 
 bool LeaseTransitions::restore(const Lease& saved) {
@@ -145,7 +140,7 @@ bool LeaseTransitions::restore(const Lease& saved) {
     lease.state = LeaseState::ended;
     lease.end_reason = EndReason::node_reboot;
     lease.ended_wall = loop_.wall();
-    store_.stage(lease, "ended", "the machine was rebooted");
+    store_.stage(lease);
     return false;
   }
   live_.add(saved);
@@ -203,7 +198,7 @@ void LeaseTransitions::tick_lease(const Lease& lease) {
   const TimePoint now = loop_.now();
   if (lease.state == LeaseState::waiting) {
     if (lease.spec.wait_timeout && now - lease.requested_at >= *lease.spec.wait_timeout) {
-      return end(lease, EndReason::gave_up, "its waiting time ran out");
+      return end(lease, EndReason::gave_up);
     }
     const auto away =
         clients_.away_since(lease.id, std::max(lease.requested_at, readiness_.opened_at()));
@@ -214,10 +209,10 @@ void LeaseTransitions::tick_lease(const Lease& lease) {
   }
   if (lease.state != LeaseState::held) return;
   if (lease.expires_at && now >= *lease.expires_at) {
-    return begin_drain(lease, EndReason::expired, "its time ran out");
+    return begin_drain(lease, EndReason::expired);
   }
   if (lease.overdue && policy_.end_overdue) {  // the setting was switched on after that
-    return begin_drain(lease, EndReason::expired, "its maximum time has passed");
+    return begin_drain(lease, EndReason::expired);
   }
   if (!clients_.is_grant_acknowledged(lease.id) && now - lease.granted_at >= kReconnectTimeout) {
     return begin_drain(lease, EndReason::unreachable, "its client did not receive the grant");

@@ -63,13 +63,11 @@ class LeaseTransitions {
   GpuRequest gpu_request_of(std::uint32_t uid, const LeaseSpec&) const;
 
   // Puts a new lease into the queue. REQUIRES: Scheduler::check_satisfiable().
-  void enqueue(Lease, const GpuRequest&, const std::optional<ProcessIdentity>& holder,
-               const std::string& by);
+  void enqueue(Lease, const GpuRequest&, const std::optional<ProcessIdentity>& holder);
   // Grants a new lease whose ticket the scheduler has granted already.
-  void grant_at_once(const Lease&, std::string what, const std::string& by,
-                     const std::optional<ProcessIdentity>& holder);
-  void begin_drain(Lease, EndReason, const std::string& by, const std::string& detail = {});
-  void end(Lease, EndReason, const std::string& by, const std::string& detail = {});
+  void grant_at_once(const Lease&, const std::optional<ProcessIdentity>& holder);
+  void begin_drain(Lease, EndReason, const std::string& detail = {});
+  void end(Lease, EndReason, const std::string& detail = {});
   // The lease ends with the process that it is bound to.
   void on_gone(const std::string& id, const ProcessKey&);
   // Takes over a stored lease. Returns false if it is of an earlier boot, and ends it.
@@ -82,7 +80,7 @@ class LeaseTransitions {
   void stop() { tick_timer_.reset(); }
 
  private:
-  void add(const Lease&, std::string what, const std::string& by);
+  void add(const Lease&);
   void grant(const Claim&);
   void mark_overdue(Ticket);
   void restore_in_scheduler(const Lease&);

@@ -156,20 +156,15 @@ void ProcessAdopter::complete(const PendingAdoption& adoption, const Observation
   lease.spec.note = note.empty() ? process.command : note;
   lease.ticket = *ticket;
   lease.processes.push_back(process.key);
-  std::string member_text;
   for (const auto& [gpu, processes] : tree.own) {
     for (const ProcessKey& one : processes) {
       const bool known = std::ranges::find(lease.processes, one) != lease.processes.end();
       if (known || lease.processes.size() >= limits::kMaxLeaseMembers) continue;
       lease.processes.push_back(one);
-      member_text += fmt::format("{}{}", member_text.empty() ? " with " : ", ", one.pid);
     }
   }
   if (!foreign.empty()) lease.detail = "not adopted: " + foreign;
-  transitions_.grant_at_once(lease,
-                             fmt::format("adopts PID {}{}{}{}", process.key.pid, member_text,
-                                         foreign.empty() ? "" : "; not adopted: ", foreign),
-                             caller.name(), process);
+  transitions_.grant_at_once(lease, process);
   // The lease belongs to its process, even if no client acknowledges the grant.
   store_.when_committed(
       [this, its = lease.id](const Result<void>&) { clients_.acknowledge_grant(its); });

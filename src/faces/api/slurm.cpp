@@ -158,7 +158,7 @@ void begin_job(SlurmApi& api, const RouteCall& call, const JobName& named,
   auto gpus = resolve_minors(api.verdicts, body.minors);
   if (!gpus) return respond(gpus.error());
   const bool before = api.leases.gpus().allocator().has_value();
-  api.leases.begin_job(caller_of(call), {*name, body.uid, gpus->ids, note},
+  api.leases.begin_job({*name, body.uid, gpus->ids, note},
                        [&api, viewer = viewer_of(call.principal), unknown = gpus->unknown,
                         respond](const Result<lease::Lease>& lease) {
                          if (!lease) return respond(lease.error());

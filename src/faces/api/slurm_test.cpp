@@ -21,7 +21,7 @@ class Slurm : public LeaseRoutes {
     return read ? *read : protocol::SlurmNode{};
   }
   void begin(std::vector<DeviceId> gpus) {
-    world_.leases->begin_job({0, true}, {"slurm-17", kAlice, std::move(gpus), "train.sh"},
+    world_.leases->begin_job({"slurm-17", kAlice, std::move(gpus), "train.sh"},
                              [](const auto& lease) { EXPECT_TRUE(lease); });
     world_.loop.run_posted();
   }
@@ -65,7 +65,7 @@ TEST_F(Slurm, AJobIsShownUntilItIsOver) {
 
 TEST_F(Slurm, PodsAreNoJobsOfSlurm) {
   world_.leases->begin_job(
-      {0, true}, {"default/trainer", lease::kPodsUid, {"GPU-0"}, "", lease::Allocator::kubernetes},
+      {"default/trainer", lease::kPodsUid, {"GPU-0"}, "", lease::Allocator::kubernetes},
       [](const auto& lease) { EXPECT_TRUE(lease); });
   world_.loop.run_posted();
   const auto now = node(get("/api/gpu/slurm"));

@@ -81,7 +81,6 @@ void LeaseDb::on_loaded(Result<StoredLeases> stored, const OnLoaded& on_done) {
 }
 
 void LeaseDb::replace_content(LeaseTransaction transaction, const OnLoaded& on_done) {
-  transaction.events = {{"", loop_.wall(), "began_anew", "", ""}};
   const bool taken = store_.run(
       Requester::daemon(),
       [transaction = std::make_shared<const LeaseTransaction>(std::move(transaction)),

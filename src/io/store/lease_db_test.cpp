@@ -23,7 +23,6 @@ using lease::Binding;
 using lease::Cordon;
 using lease::EndReason;
 using lease::Lease;
-using lease::LeaseEvent;
 using lease::LeaseState;
 using lease::LeaseStorage;
 using lease::SavedLeases;
@@ -90,22 +89,6 @@ class LeaseDbTest : public ::testing::Test {
         [statements](Database& database) { return database.execute(statements.c_str()); },
         [](const Result<void>& done) { ASSERT_TRUE(done) << done.error().message; }));
     worker_.run_all();
-  }
-  std::vector<LeaseEvent> events() {
-    std::vector<LeaseEvent> events;
-    const auto columns = [](auto& row, auto& event) {
-      row(event.lease, event.at, event.what, event.by, event.gpu);
-    };
-    EXPECT_TRUE(store_->run(
-        Requester::daemon(),
-        [&](Database& database) {
-          return read_into(events, database,
-                           "SELECT lease, at_ms, what, by, gpu FROM lease_events ORDER BY number",
-                           columns);
-        },
-        [](const Result<void>& done) { EXPECT_TRUE(done) << done.error().message; }));
-    worker_.run_all();
-    return events;
   }
   void restart() {
     committed_.clear();
@@ -299,35 +282,6 @@ TEST_F(LeaseDbTest, PrunedLeaseIsRemovedAndIdReusable) {
   EXPECT_EQ(load()->leases.size(), 2U) << "a new lease with the id of one that was forgotten";
 }
 
-TEST_F(LeaseDbTest, EventsAreKeptInOrder) {
-  ASSERT_TRUE(load());
-  const LeaseEvent asked{"a", WallTime(milliseconds(1)), "asked", "uid 1000", ""};
-  const LeaseEvent granted{"a", WallTime(milliseconds(2)), "granted", "", "GPU-0"};
-  const LeaseEvent other{"b", WallTime(milliseconds(3)), "asked", "uid 1001", ""};
-  lease::LeaseTransaction first;
-  first.events = {asked};
-  lease::LeaseTransaction second;
-  second.events = {granted, other};
-  ASSERT_TRUE(save(first));
-  ASSERT_TRUE(save(second));
-  EXPECT_THAT(events(), ElementsAre(asked, granted, other));
-}
-
-TEST_F(LeaseDbTest, LeaseEventsAreBounded) {
-  ASSERT_TRUE(load());
-  execute(
-      "INSERT INTO lease_events VALUES(1,'oldest',0,'','','');"
-      "INSERT INTO lease_events VALUES(2,'old',0,'','','');"
-      "INSERT INTO lease_events VALUES(" +
-      std::to_string(LeaseStorage::kMaxEvents) + ",'last',0,'','','')");
-  lease::LeaseTransaction entry;
-  entry.events = {{"new", {}, "asked"}};
-  ASSERT_TRUE(save(entry));
-  const auto all = events();
-  ASSERT_EQ(all.size(), 3U);
-  EXPECT_EQ(all[0].lease, "old");
-}
-
 TEST_F(LeaseDbTest, UnreadableLeaseFreesNoGpu) {
   ASSERT_TRUE(load());
   for (const char* const nonsense :
@@ -347,7 +301,6 @@ TEST_F(LeaseDbTest, UnreadableLeaseFreesNoGpu) {
     EXPECT_THAT(loaded->cordons[0].reason,
                 HasSubstr("a lease of this GPU could not be read (a: column " + column + ": "));
     EXPECT_EQ(loaded->last_fence, 2U);
-    EXPECT_EQ(events().back().what, "could not be read");
     restart();
     EXPECT_EQ(load()->cordons.size(), 1U) << "after a restart, too";
     execute("DELETE FROM lease_cordons; DELETE FROM unreadable_rows");

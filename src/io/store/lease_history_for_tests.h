@@ -50,7 +50,7 @@ class LeaseHistory {
       case 5:
         each_in(lease::LeaseState::held, [&](lease::Lease& lease) {
           lease.expires_at = now_ + std::chrono::minutes(1);
-          put(lease, "renewed");
+          put(lease);
         });
         break;
       case 6:
@@ -59,7 +59,7 @@ class LeaseHistory {
           lease.state = lease::LeaseState::draining;
           lease.end_reason = lease::EndReason::released;
           lease.drain_started_wall = wall_;
-          put(lease, "draining");
+          put(lease);
           follow(core_.release(lease.ticket, now_));
         });
         break;
@@ -83,10 +83,9 @@ class LeaseHistory {
     lease.state = lease::LeaseState::ended;
     lease.end_reason = why;
     lease.ended_wall = wall_;
-    put(lease, "ended");
+    put(lease);
   }
-  void put(const lease::Lease& lease, const std::string& what) {
-    entry_.events.push_back({lease.id, wall_, what, "uid " + std::to_string(lease.uid), {}});
+  void put(const lease::Lease& lease) {
     std::erase_if(entry_.leases, [&](const lease::Lease& other) { return other.id == lease.id; });
     entry_.leases.push_back(lease);
   }
@@ -110,7 +109,7 @@ class LeaseHistory {
     lease::Effects effects;
     lease.ticket = core_.claim(terms(lease), now_, effects);
     lease.id = "lease-" + std::to_string(lease.ticket) + "-" + std::to_string(random_());
-    put(leases_[lease.ticket] = lease, "asked");
+    put(leases_[lease.ticket] = lease);
     follow(effects);
   }
   lease::GpuRequest terms(const lease::Lease& lease) const {
@@ -125,7 +124,6 @@ class LeaseHistory {
       cordoned_.erase(one);
       entry_.uncordoned.push_back(one);
     }
-    entry_.events.push_back({{}, wall_, on ? "cordoned" : "uncordoned", "uid 0", one});
   }
   void follow(const lease::Effects& effects) {
     for (const lease::Ticket ticket : effects.granted) {
@@ -138,11 +136,11 @@ class LeaseHistory {
       lease::for_each_slot(claim.gpus, [&](lease::Slot slot) {
         lease.gpus.push_back(core_.allocations().gpus()[slot].key);
       });
-      put(lease, "granted");
+      put(lease);
     }
     for (const lease::Ticket ticket : effects.overtaken) {
       leases_.at(ticket).overtakes = core_.find(ticket)->overtakes;
-      put(leases_.at(ticket), "passed");
+      put(leases_.at(ticket));
     }
   }
   void restore(const lease::Lease& lease) {

@@ -21,8 +21,6 @@ namespace {
 
 using lease::Cordon;
 using lease::Lease;
-using lease::LeaseEvent;
-using lease::LeaseStorage;
 using lease::LeaseTransaction;
 using lease::ProcessKey;
 using lease::SavedLeases;
@@ -64,22 +62,9 @@ constexpr auto kLease = [](auto& row, auto& lease) {
       spec.wait_timeout, spec.binding, spec.ttl, spec.note);
   row(lease.pod);
 };
-constexpr auto kEvent = [](auto& row, auto& event) {
-  row(event.lease, event.at, event.what, event.by, event.gpu);
-};
 constexpr auto kCordon = [](auto& row, auto& cordon) {
   row(cordon.gpu, cordon.by, cordon.reason, cordon.since);
 };
-
-Result<void> add_events(Database& database, const std::vector<LeaseEvent>& events) {
-  if (events.empty()) return {};
-  auto added =
-      run_for_each(database, "INSERT INTO lease_events VALUES(NULL,?,?,?,?,?)", events, kEvent);
-  if (!added) return added;
-  return run(database,
-             "DELETE FROM lease_events WHERE number <= (SELECT max(number) FROM lease_events) - ?",
-             LeaseStorage::kMaxEvents);
-}
 
 Result<void> put_leases(Database& database, const std::deque<Lease>& leases) {
   static const std::string kPut =
@@ -139,13 +124,10 @@ Result<void> read_leases(Database& database, StoredLeases& stored) {
                          "CASE WHEN state NOT IN ('waiting', 'ended') THEN gpus END",
                          "a lease"};
   auto bad = GPUYARD_TRY(read_valid_rows(saved.leases, database, all, kLease));
-  std::vector<LeaseEvent> events;
   for (const UnreadableRow& lease : bad) {
     GPUYARD_TRY(record_unreadable(database, lease.key, stored));
-    events.push_back({lease.key, wall_now(), "could not be read", "gpuyard", {}});
   }
   for (const Lease& lease : saved.leases) stored.record(lease.ticket, lease.fence);
-  GPUYARD_TRY(add_events(database, events));
   return set_aside_rows(database, all, bad);
 }
 
@@ -241,7 +223,6 @@ Result<std::uint64_t> count_entries(Database& database) {
 
 Result<void> save_leases(Database& database, const LeaseTransaction& transaction,
                          std::uint64_t number) {
-  GPUYARD_TRY(add_events(database, transaction.events));
   // First, because another lease of the same transaction may have a removed lease's id.
   auto removed =
       run_for_each(database, "DELETE FROM leases WHERE id=?", transaction.removed, kSingleColumn);

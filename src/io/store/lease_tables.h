@@ -1,5 +1,4 @@
-// The tables of leasing in state.db: the leases, what happened to them, which GPUs are cordoned,
-// and the counters.
+// The tables of leasing in state.db: the leases, which GPUs are cordoned, and the counters.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@
 namespace gpuyard::store {
 
 // Times are nanoseconds of the boot clock and milliseconds of the wall clock. Lists are JSON:
-// ["GPU-0"], and for processes [[pid, started_ns]].
+// ["GPU-0"], and for processes [[pid, started_ns]]. Only earlier versions write to lease_events.
 inline constexpr const char* kLeaseTables = R"(
 CREATE TABLE leases(
   id TEXT PRIMARY KEY,
@@ -85,7 +84,7 @@ Result<StoredLeases> load_leases(Database&);
 Result<std::uint64_t> count_entries(Database&);
 // Saves it as the transaction of that number.
 Result<void> save_leases(Database&, const lease::LeaseTransaction&, std::uint64_t number);
-// Deletes all leases and cordons; the lease events and the counters stay.
+// Deletes all leases and cordons; the counters stay.
 Result<void> delete_leases(Database&);
 
 }  // namespace gpuyard::store
