@@ -78,9 +78,16 @@ count_steps() {
 # build PRESET [TARGET...] - configures where needed, then builds everything or the named targets.
 # Says on stderr what it does; all of the output is in build/logs/build-PRESET.log.
 build() {
+  mkdir -p build/logs
+  (
+    flock 9 # stages run beside each other, and two Ninjas in one folder do not
+    build_locked "$@"
+  ) 9>"build/logs/build-$1.lock"
+}
+
+build_locked() {
   local preset=$1 log="build/logs/build-$1.log" steps began=$SECONDS
   shift
-  mkdir -p build/logs
   if ! configure "$preset" >"$log" 2>&1; then
     say "Configuring $preset FAILED; all of it is in $log:"
     tail -n 40 "$log" >&2
