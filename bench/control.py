@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from rows import Stage, Unavailable, line, measured, medians, row
-from servers import LIBRARY, LIFTED, ROOT, Server, Yard, client, with_config
+from servers import LIBRARY, LIFTED, ROOT, SERVER_CORE, Server, Yard, client, with_config
 
 PROGRAM = ROOT / "build/release/bench/bench_control"
 ZEUSD = ROOT / "build/clients/zeusd/zeusd"
@@ -93,7 +93,7 @@ def measure(world, directory, rounds, times):
 def measure_servers(stage, servers, world, directory, rounds, times):
     cells = {
         "hop": lambda: client(PROGRAM, "hop", rounds),
-        "disk": lambda: client(PROGRAM, "disk", directory, rounds),
+        "disk": lambda: client(PROGRAM, "disk", directory, rounds, core=SERVER_CORE),
         "setter": lambda: client(PROGRAM, "setter", LIBRARY / "libnvidia-ml.so.1", GPU_OF["setter"], rounds,
                                  environment=world.environment)}
 

@@ -33,9 +33,9 @@ LIFTED = "[shares]\n" + "".join(f"{key} = 1000000\n" for key in (
     "connections", "streams", "waiting_claims", "claims_a_minute", "changes_a_minute"))
 
 
-def client(*words, environment=None):
+def client(*words, environment=None, core=CLIENT_CORE):
     """The JSON that a client on the other core prints."""
-    out = subprocess.run(["taskset", "-c", CLIENT_CORE, *map(str, words)], env=environment, check=True,
+    out = subprocess.run(["taskset", "-c", core, *map(str, words)], env=environment, check=True,
                          capture_output=True, text=True, timeout=LONGEST_CLIENT).stdout
     return json.loads(out)
 

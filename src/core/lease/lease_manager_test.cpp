@@ -283,6 +283,7 @@ TEST(LeaseManager, AbsentClientEndsWaitingClaimAsUnreachable) {
   EXPECT_EQ(fixture.state("b"), LeaseState::waiting);
   fixture.loop.advance(seconds(2));
   EXPECT_EQ(fixture.leases->find("b")->end_reason, EndReason::unreachable);
+  EXPECT_EQ(fixture.leases->find("b")->detail, "its client disconnected");
   EXPECT_EQ(fixture.leases->waiting_claim_count(), 0U);
 }
 

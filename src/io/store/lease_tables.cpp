@@ -77,23 +77,23 @@ Result<void> put_leases(Database& database, const std::deque<Lease>& leases) {
 }
 
 // Never lowers a counter: the numbers of the leases on the disk were given out.
-Result<void> raise_counter(Database& database, std::string_view name, std::uint64_t value) {
-  if (value == 0) return {};
+Result<void> raise_counters(Database& database, lease::Ticket ticket, lease::Fence fence,
+                            std::uint64_t entries) {
   return run(database,
-             "INSERT INTO lease_counters VALUES(?,?) "
+             "INSERT INTO lease_counters VALUES(?,?),(?,?),(?,?) "
              "ON CONFLICT(name) DO UPDATE SET value = max(value, excluded.value)",
-             name, value);
+             kLastTicket, ticket, kLastFence, fence, kEntries, entries);
 }
 
-Result<void> raise_counters(Database& database, const LeaseTransaction& transaction) {
+Result<void> raise_counters(Database& database, const LeaseTransaction& transaction,
+                            std::uint64_t number) {
   lease::Ticket ticket = transaction.last_ticket;
   lease::Fence fence = transaction.last_fence;
   for (const Lease& lease : transaction.leases) {
     ticket = std::max(ticket, lease.ticket);
     fence = std::max(fence, lease.fence);
   }
-  GPUYARD_TRY(raise_counter(database, kLastTicket, ticket));
-  return raise_counter(database, kLastFence, fence);
+  return raise_counters(database, ticket, fence, number);
 }
 
 Result<void> put_cordons(Database& database, const LeaseTransaction& transaction) {
@@ -168,10 +168,8 @@ Result<void> read_counters(Database& database, StoredLeases& stored) {
   stored.entries = std::max<std::uint64_t>(stored.entries, 1);
   database.add_remark(fmt::format("{}: the lease counters could not be read; fences continue at {}",
                                   database.path(), saved.last_fence));
-  auto done = set_aside_rows(database, all, bad);
-  if (done) done = raise_counter(database, kLastTicket, saved.last_ticket);
-  if (done) done = raise_counter(database, kLastFence, saved.last_fence);
-  return done ? raise_counter(database, kEntries, stored.entries) : done;
+  GPUYARD_TRY(set_aside_rows(database, all, bad));
+  return raise_counters(database, saved.last_ticket, saved.last_fence, stored.entries);
 }
 
 // Whether a corrupt state.db was set aside here once.
@@ -228,8 +226,7 @@ Result<void> save_leases(Database& database, const LeaseTransaction& transaction
       run_for_each(database, "DELETE FROM leases WHERE id=?", transaction.removed, kSingleColumn);
   if (!removed) return removed;
   GPUYARD_TRY(put_leases(database, transaction.leases));
-  GPUYARD_TRY(raise_counters(database, transaction));
-  GPUYARD_TRY(raise_counter(database, kEntries, number));
+  GPUYARD_TRY(raise_counters(database, transaction, number));
   return put_cordons(database, transaction);
 }
 
