@@ -179,17 +179,18 @@ std::optional<WallTime> parse_date_and_time(std::string_view text) {
 
 }  // namespace
 
-std::string local_time(WallTime when, TimeDetail detail) {
+std::string format_local(WallTime when, const char* format) {
   const std::tm parts = local_parts(when);
-  std::array<char, 32> out{};
-  const char* const format = detail == TimeDetail::minute ? "%Y-%m-%d %H:%M" : "%Y-%m-%d %H:%M:%S";
+  std::array<char, 64> out{};
   return {out.data(), std::strftime(out.data(), out.size(), format, &parts)};
 }
 
+std::string local_time(WallTime when, TimeDetail detail) {
+  return format_local(when, detail == TimeDetail::minute ? "%Y-%m-%d %H:%M" : "%Y-%m-%d %H:%M:%S");
+}
+
 std::string zone_name(WallTime when) {
-  const std::tm parts = local_parts(when);
-  std::array<char, 64> out{};
-  std::string name(out.data(), std::strftime(out.data(), out.size(), "%Z", &parts));
+  const std::string name = format_local(when, "%Z");
   const bool number = name.starts_with('+') || name.starts_with('-');
   return number || name.empty() ? "UTC" + name : name;
 }

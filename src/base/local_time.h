@@ -13,6 +13,8 @@ namespace gpuyard {
 // "2026-01-31 14:05" or "2026-01-31 14:05:12", in local time.
 enum class TimeDetail { minute, second };
 std::string local_time(WallTime, TimeDetail);
+// In another form, of at most 63 bytes, as strftime() takes it.
+std::string format_local(WallTime, const char* format);
 
 // The local time zone as it is called at that time: "UTC", "JST", "CEST"; "UTC-03" where it has
 // only a number.

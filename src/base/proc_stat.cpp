@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/text.h"
 
 namespace gpuyard {
 namespace {
@@ -27,10 +28,8 @@ bool parse_field(std::string_view after_command, int number, T& value) {
 }  // namespace
 
 std::string boot_id() {
-  auto text = read_file("/proc/sys/kernel/random/boot_id", 64);
-  if (!text) return "";
-  while (!text->empty() && text->back() == '\n') text->pop_back();
-  return *std::move(text);
+  const auto text = read_file("/proc/sys/kernel/random/boot_id", 64);
+  return text ? std::string(trim(*text)) : "";
 }
 
 std::optional<std::uint64_t> process_start_time(pid_t pid) {

@@ -16,6 +16,20 @@ constexpr char to_lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
+constexpr char to_upper(char c) {
+  return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+}
+
+constexpr bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+constexpr bool is_letter(char c) {
+  return to_lower(c) >= 'a' && to_lower(c) <= 'z';
+}
+constexpr bool is_alphanumeric(char c) {
+  return is_letter(c) || is_digit(c);
+}
+
 // Leaves bytes that are no ASCII letter unchanged.
 inline std::string to_lower(std::string_view text) {
   std::string out(text);
@@ -31,6 +45,13 @@ inline std::string_view trim(std::string_view text, std::string_view blanks = " 
   const std::size_t first = text.find_first_not_of(blanks);
   if (first == text.npos) return {};
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+// Takes the prefix from `text`; returns whether it was there.
+inline bool take_prefix(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
 }
 
 // Takes the text before the separator, and the separator, from `rest` and returns the text; takes

@@ -17,9 +17,7 @@ std::string first_table(std::string_view text, const toml::parse_error& error) {
   }
   std::vector<std::string_view> lines = {""};  // the parser counts from 1
   while (lines.size() <= error.source().begin.line && !text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size() - 1);
-    lines.push_back(trim(text.substr(0, end + 1)));
-    text.remove_prefix(end + 1);
+    lines.push_back(trim(take_until('\n', text)));
   }
   const std::string_view header = lines.back().substr(0, lines.back().find(']') + 1);
   const auto first =

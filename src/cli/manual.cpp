@@ -50,7 +50,7 @@ std::string date() {
 
 std::string head(std::string_view name, int section, const std::string& what) {
   std::string title(name);
-  for (char& c : title) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  for (char& c : title) c = to_upper(c);
   // The summary of a page begins small and has no full stop, unless it begins with a name.
   std::string summary = what;
   const bool is_word = summary.size() > 1 && summary[1] >= 'a' && summary[1] <= 'z';

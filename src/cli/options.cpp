@@ -25,7 +25,7 @@ namespace gpuyard::cli {
 namespace {
 
 std::string upper_case(std::string text) {
-  for (char& c : text) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  for (char& c : text) c = to_upper(c);
   return text;
 }
 

@@ -88,10 +88,7 @@ std::vector<std::string> without_host(const std::vector<std::string>& words) {
 // A word that two shells, here and there, leave as it is.
 bool is_plain_word(std::string_view word) {
   constexpr std::string_view kPlain = "._-+=:,@%/";
-  const auto plain = [&](char c) {
-    const bool digit = c >= '0' && c <= '9';
-    return digit || (to_lower(c) >= 'a' && to_lower(c) <= 'z') || kPlain.find(c) != kPlain.npos;
-  };
+  const auto plain = [&](char c) { return is_alphanumeric(c) || kPlain.find(c) != kPlain.npos; };
   return !word.empty() && std::ranges::all_of(word, plain);
 }
 

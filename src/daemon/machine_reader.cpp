@@ -21,10 +21,6 @@ constexpr std::size_t kMaxSysfsBytes = std::size_t{64} * 1024;
 constexpr const char* kCpuFolder = "/sys/devices/system/cpu";
 constexpr const char* kNodeFolder = "/sys/devices/system/node";
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
 // "22.05.8", "24.11.0-0rc1"
 bool is_slurm_version(std::string_view text) {
   constexpr std::size_t kMaxLength = 20;
@@ -44,10 +40,7 @@ std::optional<std::vector<std::uint32_t>> parse_cpu_list(std::string_view text) 
     std::string_view range = take_until(',', rest);
     const auto first = take_number<std::uint32_t>(range);
     auto last = first;
-    if (range.starts_with('-')) {
-      range.remove_prefix(1);
-      last = take_number<std::uint32_t>(range);
-    }
+    if (take_prefix(range, "-")) last = take_number<std::uint32_t>(range);
     if (!first || !last || !range.empty() || *first > *last || *last > kMaxCpu) {
       return std::nullopt;
     }

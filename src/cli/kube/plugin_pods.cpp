@@ -18,10 +18,6 @@ constexpr bool is_lower_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-constexpr bool is_alphanumeric(char c) {
-  return is_lower_or_digit(to_lower(c));
-}
-
 // RFC 1123: a namespace, or a part of a domain.
 bool is_dns_label(std::string_view text) {
   return !text.empty() && text.size() <= kMaxLabelBytes && is_lower_or_digit(text.front()) &&

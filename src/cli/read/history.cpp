@@ -121,9 +121,7 @@ Printable json_text(std::vector<std::vector<History>> all) {
 
 // Cuts the fractions of seconds off times: the same note of two GPUs may differ in them.
 std::string to_the_second(std::string text) {
-  const auto digit = [&](std::size_t at) {
-    return at < text.size() && text[at] >= '0' && text[at] <= '9';
-  };
+  const auto digit = [&](std::size_t at) { return at < text.size() && is_digit(text[at]); };
   for (auto at = text.find('.'); at != text.npos; at = text.find('.', at + 1)) {
     std::size_t end = at + 1;
     while (digit(end)) ++end;

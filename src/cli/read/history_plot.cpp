@@ -1,7 +1,5 @@
 #include "cli/read/history_plot.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -133,12 +131,8 @@ void draw(Canvas& canvas, const History& history, const TimeSpan& span, const Ra
 }
 
 std::string time_text(std::int64_t wall_ms, bool with_day) {
-  const std::time_t seconds = wall_ms / 1000;
-  tm local{};
-  std::array<char, 32> text{};
-  if (::localtime_r(&seconds, &local) == nullptr) return "";
-  const char* const format = with_day ? "%m-%d %H:%M" : "%H:%M:%S";
-  return {text.data(), std::strftime(text.data(), text.size(), format, &local)};
+  return format_local(WallTime(std::chrono::milliseconds(wall_ms)),
+                      with_day ? "%m-%d %H:%M" : "%H:%M:%S");
 }
 
 // Writes the begin and the end of the time, with the zone, and the middle if there is room.

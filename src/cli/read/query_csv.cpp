@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <ctime>
 
 #include <fmt/format.h>
 #include <boost/json.hpp>
 
 #include "base/json_reader.h"
 #include "base/json_writer.h"
+#include "base/local_time.h"
 #include "cli/read/devices.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
@@ -67,15 +67,8 @@ namespace {
 // "2026/01/31 12:00:00.250": the local time of the query.
 std::string timestamp() {
   const WallTime now = wall_now();
-  const auto since = now.time_since_epoch();
-  const std::time_t seconds = std::chrono::floor<std::chrono::seconds>(since).count();
-  std::tm local{};
-  ::localtime_r(&seconds, &local);
-  constexpr int kFirstYear = 1900;
   constexpr std::int64_t kMillis = 1000;
-  return fmt::format("{:04}/{:02}/{:02} {:02}:{:02}:{:02}.{:03}", local.tm_year + kFirstYear,
-                     local.tm_mon + 1, local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec,
-                     since.count() % kMillis);
+  return fmt::format("{}.{:03}", format_local(now, "%Y/%m/%d %H:%M:%S"), to_unix_ms(now) % kMillis);
 }
 
 std::string with_unit(std::string text, const Field& field, bool units) {

@@ -163,8 +163,7 @@ std::vector<ClusterGpus> parse_hosts(std::string_view rest) {
   std::vector<ClusterGpus> allocated;
   const auto take = [&](std::string_view key) -> std::optional<std::string_view> {
     rest = rest.substr(std::min(rest.find_first_not_of(' '), rest.size()));
-    if (!rest.starts_with(key)) return std::nullopt;
-    rest.remove_prefix(key.size());
+    if (!take_prefix(rest, key)) return std::nullopt;
     return take_until(' ', rest);
   };
   while (const auto names = take("Nodes=")) {
@@ -193,8 +192,7 @@ std::map<std::string, std::optional<Allocation>, std::less<>> parse_allocations(
     constexpr std::string_view kJob = "JobId=";
     constexpr std::string_view kGres = " JOB_GRES=";
     std::string_view line = take_until('\n', scontrol);
-    if (!line.starts_with(kJob)) continue;
-    line.remove_prefix(kJob.size());
+    if (!take_prefix(line, kJob)) continue;
     const std::string job(take_until(' ', line));
     const std::size_t begin = line.find(kGres);
     std::optional<Allocation> allocation;

@@ -19,11 +19,7 @@ namespace {
 // Calls visit(line) for each line of a text.
 template <class Visit>
 void for_each_line(std::string_view text, Visit&& visit) {
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    visit(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  while (!text.empty()) visit(take_until('\n', text));
 }
 
 // Calls visit(part) for each part between commas that are in no brackets: "a[1,2],b".
@@ -66,8 +62,7 @@ std::vector<std::int64_t> numbers_of(std::string_view files) {
   std::vector<std::int64_t> numbers;
   for_each_part(files, [&](std::string_view file) {
     std::string_view name = file.substr(file.rfind('/') + 1);
-    if (!name.starts_with(kNvidia)) return;
-    name.remove_prefix(kNvidia.size());
+    if (!take_prefix(name, kNvidia)) return;
     if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
     add_ranges(name, numbers);
   });

@@ -11,13 +11,6 @@
 namespace gpuyard::cli::slurm {
 namespace {
 
-bool is_letter(char c) {
-  return c >= 'a' && c <= 'z';
-}
-bool is_decimal(char c) {
-  return c >= '0' && c <= '9';
-}
-
 // Slurm takes "gpu:4090" for a number of GPUs.
 std::string with_first_letter(std::string word) {
   return word.empty() || !is_letter(word.front()) ? "gpu_" + word : word;
@@ -27,7 +20,7 @@ std::string with_first_letter(std::string word) {
 std::string normalised(std::string_view model) {
   std::string word = to_lower(model);
   for (char& c : word) {
-    if (!is_letter(c) && !is_decimal(c) && c != '-' && c != '.') c = '_';
+    if (!is_alphanumeric(c) && c != '-' && c != '.') c = '_';
   }
   return word;
 }
@@ -50,8 +43,7 @@ std::string short_word(std::string_view model) {
     const std::size_t end = std::min(rest.find_first_of("_-"), rest.size());
     const std::string_view part = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (std::ranges::any_of(part, &is_decimal))
-      return with_first_letter(series + std::string(part));
+    if (std::ranges::any_of(part, &is_digit)) return with_first_letter(series + std::string(part));
     series.clear();
     if (std::ranges::find(kSeries, part) != std::end(kSeries)) series = fmt::format("{}_", part);
   }

@@ -29,17 +29,8 @@ std::optional<std::vector<std::string_view>> gres_parts(std::string_view list) {
 
 bool is_gres_type(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) {
-    const char lower = to_lower(c);
-    return (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
-           c == '.';
+    return is_alphanumeric(c) || c == '_' || c == '-' || c == '.';
   });
-}
-
-// Takes a prefix from the text; returns whether it was there.
-bool take_prefix(std::string_view& text, std::string_view prefix) {
-  if (!text.starts_with(prefix)) return false;
-  text.remove_prefix(prefix.size());
-  return true;
 }
 
 // The numbers of "0-1,3"; nothing if it is no list of numbers.

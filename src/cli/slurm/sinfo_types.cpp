@@ -11,11 +11,8 @@ namespace {
 
 // "nvidia_h100_nvl" and "NVIDIA H100 NVL" as "nvidiah100nvl"
 std::string letters_of(std::string_view text) {
-  std::string letters;
-  for (const char c : to_lower(text)) {
-    const bool kept = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-    if (kept) letters += c;
-  }
+  std::string letters = to_lower(text);
+  std::erase_if(letters, [](char c) { return !is_alphanumeric(c); });
   return letters;
 }
 

@@ -2,21 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <ctime>
 
 #include <fmt/format.h>
 
+#include "base/local_time.h"
 #include "base/text.h"
 
 namespace gpuyard::cli {
 
 std::string smi_time(WallTime at) {
-  const std::time_t when = std::chrono::floor<std::chrono::seconds>(at.time_since_epoch()).count();
-  std::tm local{};
-  ::localtime_r(&when, &local);
-  std::array<char, 64> text{};
-  const std::size_t length = std::strftime(text.data(), text.size(), "%a %b %e %T %Y", &local);
-  return {text.data(), length};
+  return format_local(at, "%a %b %e %T %Y");
 }
 
 int driver_branch(const protocol::Snapshot& snapshot) {

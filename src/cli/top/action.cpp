@@ -45,11 +45,7 @@ const Lease* find_lease(const ScreenData& data, std::string_view id) {
 Selection selection_of(const Model& model) {
   Selection chosen;
   std::string_view name = list_of(model).selected;
-  const auto take = [&](std::string_view prefix) {
-    const bool is = name.starts_with(prefix);
-    if (is) name.remove_prefix(prefix.size());
-    return is;
-  };
+  const auto take = [&](std::string_view prefix) { return take_prefix(name, prefix); };
   const auto& devices = model.data.snapshot.devices;
   const auto device_called = [&](std::string_view called) -> const Device* {
     const auto found = std::ranges::find_if(

@@ -243,10 +243,7 @@ bool is_pod_uid(std::string_view text) {
 std::optional<std::string> parse_numbered(std::string_view name, std::string_view before) {
   constexpr std::size_t kMaxLength = 64;
   const auto number = strip_affixes(name, before, "");
-  const auto usual = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '+' ||
-           c == '_' || c == '.';
-  };
+  const auto usual = [](char c) { return is_alphanumeric(c) || c == '+' || c == '_' || c == '.'; };
   if (!number || number->size() > kMaxLength || !std::ranges::all_of(*number, usual)) {
     return std::nullopt;
   }

@@ -50,10 +50,7 @@ std::optional<std::string> read_mark(const std::string& proc_root, const Process
 std::string lease_in_environment(std::string_view environment) {
   while (!environment.empty()) {
     std::string_view entry = take_until('\0', environment);
-    if (!entry.starts_with(kLeaseVariable)) continue;
-    entry.remove_prefix(kLeaseVariable.size());
-    if (!entry.starts_with('=')) continue;
-    entry.remove_prefix(1);
+    if (!take_prefix(entry, kLeaseVariable) || !take_prefix(entry, "=")) continue;
     return entry.size() <= kMaxLeaseIdLength ? std::string(entry) : "";
   }
   return "";

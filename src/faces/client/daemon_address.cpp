@@ -33,8 +33,7 @@ constexpr std::size_t kMaxHostPartLength = 255;  // of a host, as DNS has it; of
 // Characters that neither ssh nor any shell takes for anything but themselves. ssh gives user and
 // host to the commands of its configuration (ProxyCommand), and those to a shell.
 bool is_plain(char c, std::string_view also) {
-  const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  return letter || (c >= '0' && c <= '9') || also.find(c) != also.npos;
+  return is_alphanumeric(c) || also.find(c) != also.npos;
 }
 
 // A part that begins with '-' would be an option of ssh.

@@ -9,23 +9,17 @@
 
 #include "base/json_reader.h"
 #include "base/log.h"
+#include "base/text.h"
 
 namespace gpuyard::client {
 namespace {
 
 constexpr std::size_t kMaxWordLength = 256;
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
 // Letters, digits and the separators of IDs, UUIDs, PCI addresses and job numbers.
 bool is_word(std::string_view text) {
   constexpr std::string_view kJoins = "-_.:/+";
-  const auto fits = [&](char c) {
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           kJoins.find(c) != kJoins.npos;
-  };
+  const auto fits = [&](char c) { return is_alphanumeric(c) || kJoins.find(c) != kJoins.npos; };
   return text.size() <= kMaxWordLength && !text.starts_with('-') && std::ranges::all_of(text, fits);
 }
 

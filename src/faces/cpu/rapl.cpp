@@ -25,8 +25,7 @@ constexpr std::string_view kPrefix = "intel-rapl:";
 
 // Returns the N of "intel-rapl:N"; nothing for "intel-rapl:N:M", "intel-rapl-mmio:N" and all else.
 std::optional<std::uint32_t> number_of(std::string_view name) {
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  name.remove_prefix(kPrefix.size());
+  if (!take_prefix(name, kPrefix)) return std::nullopt;
   const auto number = parse_number<std::uint32_t>(name);
   return number && *number < Rapl::kMaxPackages ? number : std::nullopt;
 }

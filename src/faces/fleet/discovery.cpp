@@ -152,10 +152,7 @@ TargetList targets_of(const std::vector<Host>& hosts) {
 }
 
 Result<std::vector<Host>> resolve_dns_hosts(const std::string& service, Duration timeout) {
-  const auto plain = [](char c) {
-    return (to_lower(c) >= 'a' && to_lower(c) <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '-' || c == '_';
-  };
+  const auto plain = [](char c) { return is_alphanumeric(c) || c == '.' || c == '-' || c == '_'; };
   if (!service.starts_with('_') || !std::ranges::all_of(service, plain)) {
     return Error{Errc::invalid,
                  fmt::format("expected a DNS service such as _gpuyard._tcp.lab.org; got \"{}\"",

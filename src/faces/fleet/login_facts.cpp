@@ -45,8 +45,7 @@ struct CommandEnd {
 std::optional<CommandEnd> find_line(std::string_view output, std::string_view name) {
   while (!output.empty()) {
     std::string_view line = take_until('\n', output);
-    if (!line.starts_with(name)) continue;
-    line.remove_prefix(name.size());
+    if (!take_prefix(line, name)) continue;
     const auto status = take_number<int>(line);
     if (!status) return std::nullopt;
     return CommandEnd{*status, std::string(trim(line))};
@@ -89,8 +88,7 @@ Result<MungeKey> munge_key_of(const CommandEnd& end) {
 }
 
 bool is_base64_or_colon(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '+' ||
-         c == '/' || c == '=' || c == ':';
+  return is_alphanumeric(c) || c == '+' || c == '/' || c == '=' || c == ':';
 }
 
 LoginFacts unknown_facts(const Error& error) {

@@ -25,14 +25,6 @@ Duration monotonic_now() {
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
-// Takes a literal from the start of `text`.
-bool take(std::string_view& text, std::string_view literal) {
-  if (!text.starts_with(literal)) return false;
-  text.remove_prefix(literal.size());
-  return true;
-}
-
-// Takes all text up to `end`, and `end`; returns nothing if `end` is missing.
 std::optional<std::string_view> take_until(std::string_view& text, std::string_view end) {
   const std::size_t at = text.find(end);
   if (at == text.npos) return std::nullopt;
@@ -43,8 +35,8 @@ std::optional<std::string_view> take_until(std::string_view& text, std::string_v
 
 // Takes "pid=123, " or "pid='<unknown>', ", with or without text after it.
 std::optional<std::uint32_t> take_pid(std::string_view& text) {
-  if (!take(text, "pid=")) return std::nullopt;
-  take(text, "'");
+  if (!take_prefix(text, "pid=")) return std::nullopt;
+  take_prefix(text, "'");
   const auto pid = take_number<std::uint32_t>(text);
   if (!take_until(text, ", ")) text = {};
   return pid && *pid != 0 ? pid : std::nullopt;
@@ -144,31 +136,31 @@ std::optional<KernelRecord> parse_record(std::string_view line) {
   // Facility 1, level 0: records that the kernel did not write start here.
   constexpr std::uint32_t kFirstOfOthers = 8;
   const auto priority = take_number<std::uint32_t>(line);
-  if (!priority || *priority >= kFirstOfOthers || !take(line, ",")) return std::nullopt;
+  if (!priority || *priority >= kFirstOfOthers || !take_prefix(line, ",")) return std::nullopt;
   const auto sequence = take_number<std::uint64_t>(line);
-  if (!sequence || !take(line, ",")) return std::nullopt;
+  if (!sequence || !take_prefix(line, ",")) return std::nullopt;
   const auto microseconds = take_number<std::int64_t>(line);
-  if (!microseconds || *microseconds < 0 || !take(line, ",")) return std::nullopt;
+  if (!microseconds || *microseconds < 0 || !take_prefix(line, ",")) return std::nullopt;
   if (*microseconds > Duration::max() / std::chrono::microseconds(1)) return std::nullopt;
   if (!take_until(line, ";")) return std::nullopt;
   return KernelRecord{std::chrono::microseconds(*microseconds), line};
 }
 
 std::optional<KernelXid> parse_xid(std::string_view message) {
-  if (!take(message, "NVRM: Xid (")) return std::nullopt;
-  take(message, "PCI:");
+  if (!take_prefix(message, "NVRM: Xid (")) return std::nullopt;
+  take_prefix(message, "PCI:");
   auto place = take_until(message, ")");
-  if (!place || !take(message, ": ")) return std::nullopt;
+  if (!place || !take_prefix(message, ": ")) return std::nullopt;
   KernelXid found;
   found.pci_address = place->substr(0, place->find(' '));
   if (!is_pci_slot(found.pci_address)) return std::nullopt;
   const auto number = take_number<std::uint32_t>(message);
   if (!number) return std::nullopt;
   found.xid = *number;
-  take(message, ",");
-  take(message, " ");
+  take_prefix(message, ",");
+  take_prefix(message, " ");
   found.pid = take_pid(message);
-  if (take(message, "name=") && !take_until(message, ", ")) message = {};
+  if (take_prefix(message, "name=") && !take_until(message, ", ")) message = {};
   found.text = message;
   return found;
 }

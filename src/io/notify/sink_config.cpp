@@ -8,6 +8,7 @@
 
 #include "base/base64.h"
 #include "base/files.h"
+#include "base/json_reader.h"
 #include "base/paths.h"
 #include "base/text.h"
 #include "base/toml_reader.h"
@@ -60,21 +61,14 @@ const std::string& text_of(const Value& value) {
   return std::get<std::string>(value);
 }
 
-template <class E>
-std::vector<std::string_view> names_of() {
-  std::vector<std::string_view> names;
-  boost::mp11::mp_for_each<boost::describe::describe_enumerators<E>>(
-      [&](auto entry) { names.push_back(entry.name); });
-  return names;
-}
-
 template <auto Member>
 Result<void> set_enum(SinkDraft& draft, const Value& value) {
   auto& member = draft.sink.*Member;
   using E = std::remove_reference_t<decltype(member)>;
   const auto known = enum_from_name<E>(text_of(value));
   if (!known) {
-    return invalid_error(fmt::format("expected {}; got \"{}\"", join_with_or(names_of<E>()),
+    return invalid_error(fmt::format("expected {}; got \"{}\"",
+                                     json::allowed_words(json::shape_of<E>),
                                      printable(text_of(value))));
   }
   member = *known;
@@ -265,10 +259,7 @@ Result<SinkConfig> finish_sink(SinkDraft draft) {
 constexpr std::size_t kMaxNameLength = 32;
 
 bool is_name(std::string_view text) {
-  const auto fits = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-';
-  };
+  const auto fits = [](char c) { return is_alphanumeric(c) || c == '_' || c == '-'; };
   return !text.empty() && text.size() <= kMaxNameLength && std::ranges::all_of(text, fits);
 }
 
