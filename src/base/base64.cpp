@@ -1,48 +1,32 @@
 #include "base/base64.h"
 
-#include <cstddef>
+#include <openssl/evp.h>
 
 namespace gpuyard {
 namespace {
 
-constexpr std::string_view kDigits =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const unsigned char* bytes_of(std::string_view text) {
+  return reinterpret_cast<const unsigned char*>(text.data());
+}
 
 }  // namespace
 
 std::string encode_base64(std::string_view bytes) {
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const auto byte = [&](std::size_t at) {
-      return at < bytes.size() ? static_cast<unsigned char>(bytes[at]) : 0U;
-    };
-    const unsigned bits = (byte(i) << 16U) | (byte(i + 1) << 8U) | byte(i + 2);
-    for (std::size_t digit = 0; digit < 4; ++digit) {
-      const bool beyond = i + digit > bytes.size();
-      text += beyond ? '=' : kDigits[(bits >> (18U - 6U * digit)) & 0x3FU];
-    }
-  }
+  std::string text((bytes.size() + 2) / 3 * 4, '\0');  // OpenSSL ends it with a zero, as it was
+  ::EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), bytes_of(bytes),
+                    static_cast<int>(bytes.size()));
   return text;
 }
 
 std::optional<std::string> decode_base64(std::string_view text) {
-  if (text.size() % 4 != 0) return std::nullopt;
-  if (text.ends_with('=')) text.remove_suffix(text.ends_with("==") ? 2 : 1);
-  std::string bytes;
-  unsigned pending = 0;
-  unsigned pending_bits = 0;
-  for (const char c : text) {
-    const std::size_t digit = kDigits.find(c);
-    if (digit == kDigits.npos) return std::nullopt;
-    pending = (pending << 6U) | static_cast<unsigned>(digit);
-    pending_bits += 6;
-    if (pending_bits < 8) continue;
-    pending_bits -= 8;
-    bytes += static_cast<char>(pending >> pending_bits);
-    pending &= (1U << pending_bits) - 1;
-  }
-  if (pending != 0) return std::nullopt;  // bits of no byte
-  return bytes;
+  std::string bytes((text.size() + 3) / 4 * 3, '\0');
+  const int size = ::EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()), bytes_of(text),
+                                     static_cast<int>(text.size()));
+  if (size < 0) return std::nullopt;
+  const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
+  bytes.resize(static_cast<std::size_t>(size) - padding);
+  // OpenSSL also reads white space around it, and bits of no byte.
+  return encode_base64(bytes) == text ? std::optional(bytes) : std::nullopt;
 }
 
 }  // namespace gpuyard

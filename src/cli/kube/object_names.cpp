@@ -1,11 +1,9 @@
 #include "cli/kube/object_names.h"
 
-#include <openssl/sha.h>
-
-#include <array>
-#include <iterator>
-
 #include <fmt/format.h>
+
+#include "base/sha256.h"
+#include "base/text.h"
 
 namespace gpuyard::cli::kube {
 namespace {
@@ -13,21 +11,9 @@ namespace {
 constexpr std::size_t kDeviceHashDigits = 8;
 constexpr std::size_t kNodeHashDigits = 32;
 
-constexpr bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-constexpr bool is_letter_or_digit(char c) {
-  return is_letter(c) || (c >= '0' && c <= '9');
-}
-
 // Returns the first hex digits of the text's SHA-256.
 std::string hash_of(std::string_view text, std::size_t digits) {
-  std::array<unsigned char, SHA256_DIGEST_LENGTH> bytes{};
-  ::SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), bytes.data());
-  std::string hex;
-  for (const unsigned char byte : bytes) fmt::format_to(std::back_inserter(hex), "{:02x}", byte);
-  return hex.substr(0, digits);
+  return sha256_hex(text).substr(0, digits);
 }
 
 }  // namespace
@@ -55,11 +41,11 @@ std::string node_label(std::string_view node) {
 std::string taint_value(std::string_view word) {
   std::string value(word.substr(0, kMaxLabelBytes));
   for (char& c : value) {
-    if (!is_letter_or_digit(c) && c != '-' && c != '_' && c != '.') c = '-';
+    if (!is_alphanumeric(c) && c != '-' && c != '_' && c != '.') c = '-';
   }
-  while (!value.empty() && !is_letter_or_digit(value.back())) value.pop_back();
+  while (!value.empty() && !is_alphanumeric(value.back())) value.pop_back();
   std::size_t first = 0;
-  while (first < value.size() && !is_letter_or_digit(value[first])) ++first;
+  while (first < value.size() && !is_alphanumeric(value[first])) ++first;
   return value.substr(first);
 }
 
@@ -67,12 +53,11 @@ std::string camel_case(std::string_view rule) {
   std::string word;
   bool begins = true;
   for (const char c : rule) {
-    if (!is_letter_or_digit(c)) {
+    if (!is_alphanumeric(c)) {
       begins = true;
       continue;
     }
-    const bool is_small = c >= 'a' && c <= 'z';
-    word += begins && is_small ? static_cast<char>(c - 'a' + 'A') : c;
+    word += begins ? to_upper(c) : c;
     begins = false;
   }
   return word.empty() || is_letter(word.front()) ? word : "Rule" + word;

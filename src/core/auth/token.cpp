@@ -1,24 +1,22 @@
 #include "core/auth/token.h"
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/sha.h>
 #include <sys/random.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <array>
-#include <new>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/sha256.h"
+#include "base/text.h"
 #include "base/try.h"
 
 namespace gpuyard::auth {
 namespace {
 
-constexpr std::string_view kHex = "0123456789abcdef";
 constexpr std::string_view kBase32 = "abcdefghijklmnopqrstuvwxyz234567";
 constexpr std::string_view kBase62 =
     "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -52,9 +50,6 @@ std::string checksum_of(std::string_view text) {
 constexpr bool is_base32(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '2' && c <= '7');
 }
-constexpr bool is_base62(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-}
 
 }  // namespace
 
@@ -79,7 +74,7 @@ Result<TokenText> TokenText::parse(std::string_view text) {
   const std::string_view id = summed.substr(kPrefix.size(), kIdLength);
   const std::string_view secret = summed.substr(kPrefix.size() + kIdLength);
   const bool good_letters =
-      std::ranges::all_of(id, is_base32) && std::ranges::all_of(secret, is_base62);
+      std::ranges::all_of(id, is_base32) && std::ranges::all_of(secret, is_alphanumeric);
   if (!good_letters || text.substr(summed.size()) != checksum_of(summed)) {
     return Error{Errc::invalid, "mistyped token: its checksum does not match"};
   }
@@ -92,18 +87,7 @@ std::string TokenText::text() const {
 }
 
 std::string TokenText::digest() const {
-  // Looking the algorithm up takes longer than hashing a secret.
-  static const EVP_MD* const kSha256 = ::EVP_MD_fetch(nullptr, "SHA256", nullptr);
-  std::array<unsigned char, SHA256_DIGEST_LENGTH> bytes{};
-  if (::EVP_Digest(secret.data(), secret.size(), bytes.data(), nullptr, kSha256, nullptr) != 1)
-    throw std::bad_alloc();
-  std::string hex(2 * bytes.size(), '0');
-  auto digit = hex.begin();
-  for (const unsigned char byte : bytes) {
-    *digit++ = kHex[byte >> 4U];
-    *digit++ = kHex[byte & 0xFU];
-  }
-  return hex;
+  return sha256_hex(secret);
 }
 
 bool is_same_digest(std::string_view one, std::string_view other) {

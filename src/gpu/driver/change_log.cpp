@@ -1,8 +1,6 @@
 #include "gpu/driver/change_log.h"
 
 #include <fcntl.h>
-#include <openssl/evp.h>
-#include <openssl/sha.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,28 +16,18 @@
 #include "base/json_writer.h"
 #include "base/log.h"
 #include "base/proc_stat.h"
+#include "base/sha256.h"
 #include "base/try.h"
 
 namespace gpuyard::driver {
 namespace {
 
 constexpr std::string_view kHexDigits = "0123456789abcdef";
-constexpr std::size_t kHashDigits = std::size_t{2} * SHA256_DIGEST_LENGTH;
 constexpr Duration kMinute = std::chrono::minutes(1);
 constexpr Duration kSyncDelay = std::chrono::milliseconds(100);
 
 std::string hash_of(const std::string& previous, std::string_view text) {
-  // Looking the algorithm up takes longer than hashing a line.
-  static const EVP_MD* const kSha256 = ::EVP_MD_fetch(nullptr, "SHA256", nullptr);
-  const std::string chained = previous + std::string(text);
-  std::array<unsigned char, SHA256_DIGEST_LENGTH> bytes{};
-  ::EVP_Digest(chained.data(), chained.size(), bytes.data(), nullptr, kSha256, nullptr);
-  std::string digits;
-  for (const unsigned char byte : bytes) {
-    digits += kHexDigits[byte >> 4U];
-    digits += kHexDigits[byte & 0xFU];
-  }
-  return digits;
+  return sha256_hex(previous + std::string(text));
 }
 
 struct HashedLine {
@@ -49,10 +37,10 @@ struct HashedLine {
 
 // Splits "HASH JSON"; nothing for a line of another form.
 std::optional<HashedLine> split_line(std::string_view line) {
-  if (line.size() <= kHashDigits || line[kHashDigits] != ' ') return std::nullopt;
-  const std::string_view hash = line.substr(0, kHashDigits);
+  if (line.size() <= kSha256HexDigits || line[kSha256HexDigits] != ' ') return std::nullopt;
+  const std::string_view hash = line.substr(0, kSha256HexDigits);
   if (hash.find_first_not_of(kHexDigits) != hash.npos) return std::nullopt;
-  return HashedLine{std::string(hash), line.substr(kHashDigits + 1)};
+  return HashedLine{std::string(hash), line.substr(kSha256HexDigits + 1)};
 }
 
 // Takes the first line off the text; nothing if no line in it has an end.
