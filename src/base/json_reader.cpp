@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -55,8 +54,7 @@ class Reader {
     add_problem(fmt::format("expected {}; got {}", expected, value_text(got)));
   }
 
-  template <class T>
-  void read_integer(const boost::json::value& from, void* to);
+  void read_integer(const boost::json::value& from, const Shape&, void* to);
   void read_boolean(const boost::json::value& from, bool& to);
   void read_number(const boost::json::value& from, double& to);
   void read_text(const boost::json::value& from, std::string& to);
@@ -84,19 +82,15 @@ void Reader::read_boolean(const boost::json::value& from, bool& to) {
   }
 }
 
-template <class T>
-void Reader::read_integer(const boost::json::value& from, void* to) {
-  boost::json::error_code failed;
-  const T value = from.to_number<T>(failed);
-  if (failed || from.is_double()) {
-    using Limits = std::numeric_limits<T>;
-    add_problem(from.is_number() && !from.is_double()
-                    ? fmt::format("an integer from {} to {}", Limits::min(), Limits::max())
-                    : "an integer",
-                from);
-  } else {
-    *static_cast<T*>(to) = value;
-  }
+void Reader::read_integer(const boost::json::value& from, const Shape& shape, void* to) {
+  const auto take = [&](const auto* value) {
+    return value != nullptr && assign_integer(shape, to, *value);
+  };
+  if (take(from.if_int64()) || take(from.if_uint64())) return;
+  add_problem(from.is_number() && !from.is_double()
+                  ? fmt::format("an integer from {} to {}", shape.min(), shape.max())
+                  : "an integer",
+              from);
 }
 
 void Reader::read_number(const boost::json::value& from, double& to) {
@@ -144,7 +138,7 @@ void Reader::read_word(const boost::json::value& from, const Shape& shape, void*
                         ? shape.words.end()
                         : std::ranges::find(shape.words, std::string_view(*text), &Word::text);
   if (word != shape.words.end()) {
-    shape.set_word(to, word->value);
+    shape.set_integer(to, word->value);
   } else {
     add_problem(allowed_words(shape), from);
   }
@@ -238,22 +232,8 @@ void Reader::read(const boost::json::value& from, const Shape& shape, void* to) 
   switch (shape.kind) {
     case Kind::boolean:
       return read_boolean(from, *static_cast<bool*>(to));
-    case Kind::int8:
-      return read_integer<std::int8_t>(from, to);
-    case Kind::int16:
-      return read_integer<std::int16_t>(from, to);
-    case Kind::int32:
-      return read_integer<std::int32_t>(from, to);
-    case Kind::int64:
-      return read_integer<std::int64_t>(from, to);
-    case Kind::uint8:
-      return read_integer<std::uint8_t>(from, to);
-    case Kind::uint16:
-      return read_integer<std::uint16_t>(from, to);
-    case Kind::uint32:
-      return read_integer<std::uint32_t>(from, to);
-    case Kind::uint64:
-      return read_integer<std::uint64_t>(from, to);
+    case Kind::integer:
+      return read_integer(from, shape, to);
     case Kind::number:
       return read_number(from, *static_cast<double*>(to));
     case Kind::text:

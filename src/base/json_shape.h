@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include <boost/json/fwd.hpp>
 
@@ -96,14 +98,7 @@ concept DescribesItself =
 
 enum class Kind : std::uint8_t {
   boolean,
-  int8,
-  int16,
-  int32,
-  int64,
-  uint8,
-  uint16,
-  uint32,
-  uint64,
+  integer,
   number,
   text,
   seconds,  // a Duration
@@ -133,13 +128,17 @@ struct Word {
 // Each comment names the kinds for which the members under it are set.
 struct Shape {
   Kind kind;
+  // integer
+  bool is_signed = false;
+  std::uint8_t digits = 0;  // binary ones, without the sign
   // record
   std::string_view title = {};  // of its schema
   std::span<const Field> fields = {};
   // word
   std::span<const Word> words = {};
-  void (*set_word)(void* to, std::int64_t value) = nullptr;
-  std::int64_t (*get_word)(const void* from) = nullptr;
+  // word, integer; a std::uint64_t by its bits
+  void (*set_integer)(void* to, std::int64_t value) = nullptr;
+  std::int64_t (*get_integer)(const void* from) = nullptr;
   // optional, list, map
   const Shape* inner = nullptr;
   void (*clear)(void* whole) = nullptr;
@@ -150,7 +149,21 @@ struct Shape {
   void (*put)(std::string& out, const void* from) = nullptr;
   void (*read)(const boost::json::value&, void* to, const std::string& path, Problems&) = nullptr;
   void (*describe)(boost::json::object& out) = nullptr;
+
+  // The bounds of an integer's type.
+  constexpr std::uint64_t max() const { return UINT64_MAX >> (64U - digits); }
+  constexpr std::int64_t min() const {
+    return is_signed ? -static_cast<std::int64_t>(max()) - 1 : 0;
+  }
 };
+
+// Sets the integer that has this shape; returns false if its type cannot hold the value.
+template <std::integral T>
+bool assign_integer(const Shape& shape, void* to, T value) {
+  if (std::cmp_less(value, shape.min()) || std::cmp_greater(value, shape.max())) return false;
+  shape.set_integer(to, static_cast<std::int64_t>(value));
+  return true;
+}
 
 template <class T>
 constexpr Shape make_shape();
@@ -296,13 +309,13 @@ constexpr auto words(List<Entries...>) {
 template <DescribedEnum E>
 inline constexpr auto words_of = words(boost::describe::describe_enumerators<E>{});
 
-template <class E>
-void set_word(void* to, std::int64_t value) {
-  *static_cast<E*>(to) = static_cast<E>(value);
+template <class T>
+void set_integer(void* to, std::int64_t value) {
+  *static_cast<T*>(to) = static_cast<T>(value);
 }
-template <class E>
-std::int64_t get_word(const void* from) {
-  return static_cast<std::int64_t>(*static_cast<const E*>(from));
+template <class T>
+std::int64_t get_integer(const void* from) {
+  return static_cast<std::int64_t>(*static_cast<const T*>(from));
 }
 
 template <class Container>
@@ -358,18 +371,6 @@ void describe_own(boost::json::object& out) {
   schema_of(std::type_identity<T>{}, out);
 }
 
-template <class T>
-constexpr Kind integer_kind() {
-  if constexpr (std::is_same_v<T, std::int8_t>) return Kind::int8;
-  if constexpr (std::is_same_v<T, std::int16_t>) return Kind::int16;
-  if constexpr (std::is_same_v<T, std::int32_t>) return Kind::int32;
-  if constexpr (std::is_same_v<T, std::int64_t>) return Kind::int64;
-  if constexpr (std::is_same_v<T, std::uint8_t>) return Kind::uint8;
-  if constexpr (std::is_same_v<T, std::uint16_t>) return Kind::uint16;
-  if constexpr (std::is_same_v<T, std::uint32_t>) return Kind::uint32;
-  if constexpr (std::is_same_v<T, std::uint64_t>) return Kind::uint64;
-}
-
 }  // namespace shapes
 
 template <class T>
@@ -383,7 +384,11 @@ constexpr Shape make_shape() {
   } else if constexpr (std::is_same_v<T, bool>) {
     return {.kind = Kind::boolean};
   } else if constexpr (std::is_integral_v<T>) {
-    return {.kind = shapes::integer_kind<T>()};
+    return {.kind = Kind::integer,
+            .is_signed = std::is_signed_v<T>,
+            .digits = std::numeric_limits<T>::digits,
+            .set_integer = &shapes::set_integer<T>,
+            .get_integer = &shapes::get_integer<T>};
   } else if constexpr (std::is_same_v<T, double>) {
     return {.kind = Kind::number};
   } else if constexpr (std::is_same_v<T, std::string>) {
@@ -393,8 +398,8 @@ constexpr Shape make_shape() {
   } else if constexpr (DescribedEnum<T>) {
     return {.kind = Kind::word,
             .words = shapes::words_of<T>,
-            .set_word = &shapes::set_word<T>,
-            .get_word = &shapes::get_word<T>};
+            .set_integer = &shapes::set_integer<T>,
+            .get_integer = &shapes::get_integer<T>};
   } else if constexpr (is_optional<T>) {
     using Value = typename T::value_type;
     return shapes::optional_shape<Value>(shape_of<Value>);

@@ -40,12 +40,15 @@ void put_escape(std::string& out, unsigned char c) {
   }
 }
 
-template <class T>
-void put_integer(std::string& out, const void* from) {
-  std::array<char, 24> digits{};
-  const T value = *static_cast<const T*>(from);
+template <class Number>
+void put_number(std::string& out, Number value) {
+  std::array<char, 32> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
   out.append(digits.data(), static_cast<std::size_t>(end - digits.data()));
+}
+
+void put_integer(std::string& out, const Shape& shape, std::int64_t value) {
+  shape.is_signed ? put_number(out, value) : put_number(out, static_cast<std::uint64_t>(value));
 }
 
 void put_word(std::string& out, const Shape& shape, std::int64_t value) {
@@ -141,9 +144,7 @@ void put_double(std::string& out, double value) {
     out += "null";
     return;
   }
-  std::array<char, 32> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-  out.append(digits.data(), static_cast<std::size_t>(end - digits.data()));
+  put_number(out, value);
 }
 
 void put(std::string& out, const Shape& shape, const void* from) {
@@ -151,22 +152,8 @@ void put(std::string& out, const Shape& shape, const void* from) {
     case Kind::boolean:
       out += *static_cast<const bool*>(from) ? "true" : "false";
       return;
-    case Kind::int8:
-      return put_integer<std::int8_t>(out, from);
-    case Kind::int16:
-      return put_integer<std::int16_t>(out, from);
-    case Kind::int32:
-      return put_integer<std::int32_t>(out, from);
-    case Kind::int64:
-      return put_integer<std::int64_t>(out, from);
-    case Kind::uint8:
-      return put_integer<std::uint8_t>(out, from);
-    case Kind::uint16:
-      return put_integer<std::uint16_t>(out, from);
-    case Kind::uint32:
-      return put_integer<std::uint32_t>(out, from);
-    case Kind::uint64:
-      return put_integer<std::uint64_t>(out, from);
+    case Kind::integer:
+      return put_integer(out, shape, shape.get_integer(from));
     case Kind::number:
       return put_double(out, *static_cast<const double*>(from));
     case Kind::text:
@@ -178,7 +165,7 @@ void put(std::string& out, const Shape& shape, const void* from) {
     case Kind::record:
       return put_record(out, shape.fields, from);
     case Kind::word:
-      return put_word(out, shape, shape.get_word(from));
+      return put_word(out, shape, shape.get_integer(from));
     case Kind::optional:
       if (const void* value = shape.get_value(from)) return put(out, *shape.inner, value);
       out += "null";
@@ -195,15 +182,8 @@ boost::json::object schema(const Shape& shape, SchemaUse use) {
   switch (shape.kind) {
     case Kind::boolean:
       return {{"type", "boolean"}};
-    case Kind::int8:
-    case Kind::int16:
-    case Kind::int32:
-    case Kind::int64:
-      return {{"type", "integer"}};
-    case Kind::uint8:
-    case Kind::uint16:
-    case Kind::uint32:
-    case Kind::uint64:
+    case Kind::integer:
+      if (shape.is_signed) return {{"type", "integer"}};
       return {{"type", "integer"}, {"minimum", 0}};
     case Kind::number:
     case Kind::seconds:

@@ -16,40 +16,17 @@ namespace {
 using json::Kind;
 using json::Shape;
 
-template <class T>
-bool read_number(const std::string& text, void* to) {
-  const auto value = parse_number<T>(text);
-  if (!value) return false;
-  if constexpr (std::is_floating_point_v<T>) {
-    if (!std::isfinite(*value)) return false;  // "nan"
-  }
-  *static_cast<T*>(to) = *value;
+bool read_number(const std::string& text, double& to) {
+  const auto value = parse_number<double>(text);
+  if (!value || !std::isfinite(*value)) return false;  // "nan"
+  to = *value;
   return true;
 }
 
-bool read_number(Kind kind, const std::string& text, void* to) {
-  switch (kind) {
-    case Kind::int8:
-      return read_number<std::int8_t>(text, to);
-    case Kind::int16:
-      return read_number<std::int16_t>(text, to);
-    case Kind::int32:
-      return read_number<std::int32_t>(text, to);
-    case Kind::int64:
-      return read_number<std::int64_t>(text, to);
-    case Kind::uint8:
-      return read_number<std::uint8_t>(text, to);
-    case Kind::uint16:
-      return read_number<std::uint16_t>(text, to);
-    case Kind::uint32:
-      return read_number<std::uint32_t>(text, to);
-    case Kind::uint64:
-      return read_number<std::uint64_t>(text, to);
-    case Kind::number:
-      return read_number<double>(text, to);
-    default:
-      throw std::logic_error("a parameter is a text, a word, a number or a yes");
-  }
+template <class T>
+bool read_integer(const std::string& text, const Shape& shape, void* to) {
+  const auto value = parse_number<T>(text);
+  return value && json::assign_integer(shape, to, *value);
 }
 
 Error parameter_error(const std::string& name, std::string_view expected, const std::string& got) {
@@ -77,13 +54,20 @@ Result<void> read_parameter(const std::string& name, const std::string& text, co
       if (word == shape.words.end()) {
         return parameter_error(name, json::allowed_words(shape), text);
       }
-      shape.set_word(to, word->value);
+      shape.set_integer(to, word->value);
       return {};
     }
+    case Kind::integer:
+      if (shape.is_signed ? read_integer<std::int64_t>(text, shape, to)
+                          : read_integer<std::uint64_t>(text, shape, to)) {
+        return {};
+      }
+      return parameter_error(name, "a whole number in range", text);
+    case Kind::number:
+      if (read_number(text, *static_cast<double*>(to))) return {};
+      return parameter_error(name, "a number", text);
     default:
-      if (read_number(shape.kind, text, to)) return {};
-      return parameter_error(
-          name, shape.kind == Kind::number ? "a number" : "a whole number in range", text);
+      throw std::logic_error("a parameter is a text, a word, a number or a yes");
   }
 }
 
@@ -92,7 +76,7 @@ Result<void> check_bounds(const std::string& name, const std::string& text, Kind
                           const json::About& about) {
   if (kind == Kind::word || kind == Kind::boolean) return {};
   double measure = static_cast<double>(text.size());
-  if (kind != Kind::text) read_number<double>(text, &measure);
+  if (kind != Kind::text) read_number(text, measure);
   const std::string fault = json::bounds_violation(kind, measure, about.least, about.most);
   if (fault.empty()) return {};
   return Error{Errc::invalid, fmt::format("parameter {}: {}", name, fault)};
