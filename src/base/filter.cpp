@@ -20,6 +20,15 @@ constexpr std::string_view kNonWordCharacters = " \t\r\n&|()!<>=~\"";
 constexpr std::array<std::string_view, 13> kSigns = {"==", "!=", ">=", "<=", "!~", "<", ">",
                                                      "~",  "&",  "|",  "(",  ")",  "!"};
 
+struct Order {
+  std::string_view sign;
+  bool (*holds)(std::partial_ordering);
+};
+
+constexpr std::array kOrders = {Order{"==", std::is_eq},   Order{"!=", std::is_neq},
+                                Order{">=", std::is_gteq}, Order{"<=", std::is_lteq},
+                                Order{">", std::is_gt},    Order{"<", std::is_lt}};
+
 struct Token {
   std::string_view sign;  // empty: a word, or the end
   std::string_view word;
@@ -175,15 +184,15 @@ class Filter::Parser {
 
   // Sets the comparison that follows in `step`; returns false if none follows.
   bool parse_comparison(Step& step) const {
-    constexpr std::array<std::string_view, 6> kOrders = {"==", "!=", ">=", "<=", ">", "<"};
     const std::string_view sign = current().sign;
     if (sign == "~" || sign == "!~") {
       step.kind = sign == "~" ? StepKind::contains : StepKind::lacks;
       return true;
     }
-    const auto* const order = std::ranges::find(kOrders, sign);
-    step.comparison = static_cast<Comparison>(order - kOrders.begin());
-    return order != kOrders.end();
+    const auto* const order = std::ranges::find(kOrders, sign, &Order::sign);
+    if (order == kOrders.end()) return false;
+    step.holds = order->holds;
+    return true;
   }
 
   std::vector<Token> tokens_;
@@ -215,28 +224,11 @@ bool Filter::test(const Step& step, std::span<const FilterValue> row) {
   if (step.kind == StepKind::lacks) return is_known(value) && !contains(value, step.word);
   if (step.kind == StepKind::present) return is_present(value);
   if (!is_known(value)) return false;
-  const auto holds = [&](const auto& a, const auto& b) {
-    switch (step.comparison) {
-      case Comparison::equal:
-        return a == b;
-      case Comparison::unequal:
-        return a != b;
-      case Comparison::at_least:
-        return a >= b;
-      case Comparison::at_most:
-        return a <= b;
-      case Comparison::more:
-        return a > b;
-      case Comparison::less:
-        return a < b;
-    }
-    return false;
-  };
   if (const double* const number = std::get_if<double>(&value)) {
     const auto wanted = parse_number<double>(step.word);
-    return wanted && std::isfinite(*wanted) && holds(*number, *wanted);
+    return wanted && std::isfinite(*wanted) && step.holds(*number <=> *wanted);
   }
-  return holds(text_of(value), step.word);
+  return step.holds(text_of(value) <=> step.word);
 }
 
 bool Filter::matches(std::span<const FilterValue> row) const {

@@ -9,6 +9,7 @@
 // is known and not 0. A comparison with a value that is not known is false, whichever way it goes.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -51,11 +52,10 @@ class Filter {
     both,
     any
   };
-  enum class Comparison : std::uint8_t { equal, unequal, at_least, at_most, more, less };
   // In the order in which they are carried out: a step takes the results of those before it.
   struct Step {
     StepKind kind{};
-    Comparison comparison{};
+    bool (*holds)(std::partial_ordering) = nullptr;  // of a comparison
     std::size_t field = 0;
     std::string word = {};
   };
