@@ -95,17 +95,6 @@ std::string request_of(const ExecTexts& texts, bool own_session) {
   return bytes;
 }
 
-// Returns the descriptors for 0, 1, 2, ... of the child; `null` stands for /dev/null.
-std::vector<int> descriptors_for(const SpawnOptions& options, int null) {
-  const bool keeps_stderr = options.inherit_stderr && ::fcntl(STDERR_FILENO, F_GETFD) >= 0;
-  const int in_and_out = options.connection.value_or(null);
-  std::vector<int> fds = {
-      in_and_out, options.output.value_or(in_and_out),
-      options.output.value_or(options.errors.value_or(keeps_stderr ? STDERR_FILENO : null))};
-  fds.insert(fds.end(), options.passed_fds.begin(), options.passed_fds.end());
-  return fds;
-}
-
 // Returns nothing if the pipe was closed instead, or the time is over.
 std::optional<std::int32_t> receive_number(int pipe, std::optional<Duration> max_wait) {
   const int timeout =

@@ -40,9 +40,6 @@ class Actions {
   Actions(const Actions&) = delete;
   Actions& operator=(const Actions&) = delete;
 
-  void open_null(int fd, int mode) {
-    ::posix_spawn_file_actions_addopen(&actions_, fd, "/dev/null", mode, 0);
-  }
   void duplicate(int from, int to) { ::posix_spawn_file_actions_adddup2(&actions_, from, to); }
   void close_from(int fd) { ::posix_spawn_file_actions_addclosefrom_np(&actions_, fd); }
   const posix_spawn_file_actions_t* get() const { return &actions_; }
@@ -74,14 +71,10 @@ class Attributes {
   posix_spawnattr_t attributes_{};
 };
 
-bool is_open(int fd) {
-  return ::fcntl(fd, F_GETFD) >= 0;
-}
-
 // Copies the descriptors above every number that the child uses. Putting one in its place then
 // overwrites no other, and none is in its place already (dup2 onto itself would keep CLOEXEC).
-Result<std::vector<UniqueFd>> copy_above_passed(const std::vector<int>& given) {
-  const int free = kFirstPassedFd + static_cast<int>(given.size());
+Result<std::vector<UniqueFd>> copy_above(const std::vector<int>& given) {
+  const int free = static_cast<int>(given.size());
   std::vector<UniqueFd> copies;
   for (const int fd : given) {
     copies.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, free));
@@ -89,23 +82,6 @@ Result<std::vector<UniqueFd>> copy_above_passed(const std::vector<int>& given) {
   }
   return copies;
 }
-
-// Texts in the form that exec wants; they live as long as this object.
-class ArgumentVector {
- public:
-  explicit ArgumentVector(std::vector<std::string> texts) : texts_(std::move(texts)) {
-    for (std::string& text : texts_) pointers_.push_back(text.data());
-    pointers_.push_back(nullptr);
-  }
-  ArgumentVector(const ArgumentVector&) = delete;
-  ArgumentVector& operator=(const ArgumentVector&) = delete;
-
-  char* const* get() const { return pointers_.data(); }
-
- private:
-  std::vector<std::string> texts_;
-  std::vector<char*> pointers_;
-};
 
 std::string path_of(const SpawnOptions& options) {
   return options.program.empty() ? program_path() : options.program;
@@ -134,53 +110,6 @@ std::vector<std::string> environment_of(const SpawnOptions& options) {
     variables.back().append("=").append(value);
   }
   return variables;
-}
-
-// Our copies for the standard descriptors, each above every number the child uses; -1: none.
-struct StandardStreams {
-  int output = -1;
-  int connection = -1;
-  int errors = -1;
-};
-
-// Takes the copies from `next` on, in the order of extra_descriptors().
-StandardStreams standard_streams_of(const SpawnOptions& options,
-                                    const std::vector<UniqueFd>& copies, std::size_t next) {
-  const auto take = [&](const std::optional<int>& fd) { return fd ? copies[next++].get() : -1; };
-  StandardStreams standard;
-  standard.output = take(options.output);
-  standard.connection = take(options.connection);
-  standard.errors = take(options.errors);
-  return standard;
-}
-
-std::vector<int> extra_descriptors(const SpawnOptions& options) {
-  std::vector<int> extra;
-  for (const auto& fd : {options.output, options.connection, options.errors}) {
-    if (fd) extra.push_back(*fd);
-  }
-  return extra;
-}
-
-void add_standard_streams(Actions& actions, const SpawnOptions& options,
-                          const StandardStreams& standard) {
-  const int out = standard.output >= 0 ? standard.output : standard.connection;
-  const int errors = standard.output >= 0 ? standard.output : standard.errors;
-  if (standard.connection >= 0) {
-    actions.duplicate(standard.connection, STDIN_FILENO);
-  } else {
-    actions.open_null(STDIN_FILENO, O_RDONLY);
-  }
-  if (out >= 0) {
-    actions.duplicate(out, STDOUT_FILENO);
-  } else {
-    actions.open_null(STDOUT_FILENO, O_WRONLY);
-  }
-  if (errors >= 0) {
-    actions.duplicate(errors, STDERR_FILENO);
-  } else if (!options.inherit_stderr || !is_open(STDERR_FILENO)) {
-    actions.open_null(STDERR_FILENO, O_WRONLY);
-  }
 }
 
 // Reads until the child has closed its output, or the time is over.
@@ -241,6 +170,23 @@ Result<std::string> find_program(const std::string& name) {
   return system_error("starting " + name);
 }
 
+std::vector<int> descriptors_for(const SpawnOptions& options, int null) {
+  const bool keeps_stderr = options.inherit_stderr && ::fcntl(STDERR_FILENO, F_GETFD) >= 0;
+  const int in_and_out = options.connection.value_or(null);
+  std::vector<int> fds = {
+      in_and_out, options.output.value_or(in_and_out),
+      options.output.value_or(options.errors.value_or(keeps_stderr ? STDERR_FILENO : null))};
+  fds.insert(fds.end(), options.passed_fds.begin(), options.passed_fds.end());
+  return fds;
+}
+
+std::vector<char*> pointers_to(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 Error spawn_error(const SpawnOptions& options) {
   return system_error("starting " + path_of(options));
 }
@@ -255,26 +201,20 @@ Result<ExecTexts> exec_texts(const SpawnOptions& options) {
 }
 
 Result<pid_t> spawn(const SpawnOptions& options) {
-  auto texts = GPUYARD_TRY(exec_texts(options));
-  std::vector<int> given = options.passed_fds;
-  const std::vector<int> extra = extra_descriptors(options);
-  given.insert(given.end(), extra.begin(), extra.end());
-  const auto copies = GPUYARD_TRY(copy_above_passed(given));
+  const auto texts = GPUYARD_TRY(exec_texts(options));
+  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!null) return spawn_error(options);
+  const auto copies = GPUYARD_TRY(copy_above(descriptors_for(options, null.get())));
   Actions actions;
-  add_standard_streams(actions, options,
-                       standard_streams_of(options, copies, options.passed_fds.size()));
-  int next = kFirstPassedFd;
-  for (std::size_t i = 0; i < options.passed_fds.size(); ++i)
-    actions.duplicate(copies[i].get(), next++);
+  int next = 0;
+  for (const UniqueFd& copy : copies) actions.duplicate(copy.get(), next++);
   actions.close_from(next);
 
-  const ArgumentVector arguments(std::move(texts.arguments));
-  const ArgumentVector variables(std::move(texts.variables));
   const Attributes attributes(options.new_session);
   const ChildCapabilities capabilities(options.capabilities);
   pid_t child = 0;
   errno = ::posix_spawn(&child, texts.program.c_str(), actions.get(), attributes.get(),
-                        arguments.get(), variables.get());
+                        pointers_to(texts.arguments).data(), pointers_to(texts.variables).data());
   if (errno != 0) return spawn_error(options);
   return child;
 }

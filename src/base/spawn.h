@@ -56,6 +56,12 @@ struct ExecTexts {
 // Makes the texts from the options, and searches for the program. May wait for a file system.
 Result<ExecTexts> exec_texts(const SpawnOptions&);
 
+// Returns our descriptors for 0, 1, 2, ... of the child; `null` stands for /dev/null.
+std::vector<int> descriptors_for(const SpawnOptions&, int null);
+
+// Returns what exec wants. The words must outlive it.
+std::vector<char*> pointers_to(const std::vector<std::string>& words);
+
 // Makes the error of a child that could not be started, from errno.
 Error spawn_error(const SpawnOptions&);
 

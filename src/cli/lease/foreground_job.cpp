@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/spawn.h"
 #include "base/text.h"
 #include "base/try.h"
 #include "cli/lease/job_signals.h"

@@ -16,6 +16,7 @@
 
 #include "base/files.h"
 #include "base/local_time.h"
+#include "base/spawn.h"
 #include "cli/lease/lease_text.h"
 #include "cli/read/source_access.h"
 #include "cli/read/visible_gpus.h"

@@ -83,13 +83,6 @@ int report_result(const Result<void>& done) {
   return done ? 0 : print_error(done.error());
 }
 
-std::vector<char*> pointers_to(const std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 int print_exec_error(const std::string& command, int failed) {
   errno = failed;
   static_cast<void>(print_error(system_error("running " + command)));

@@ -44,9 +44,6 @@ int report_result(const Result<void>& done);
 // so that text of another program cannot imitate a line of gpuyard.
 void print_note(std::string_view text);
 
-// Returns what exec wants. The words must outlive it.
-std::vector<char*> pointers_to(const std::vector<std::string>& words);
-
 // Prints the errno `failed`; returns the exit code, as a shell says it.
 int print_exec_error(const std::string& command, int failed);
 

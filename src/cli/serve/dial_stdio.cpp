@@ -72,12 +72,9 @@ int run_with_parent(const std::vector<std::string>& words) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (std::to_string(::getppid()) != words.front())
     return client::kStartFailedExitCode;  // it is gone
-  std::vector<std::string> texts(words.begin() + 1, words.end());
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
+  const std::vector<std::string> texts(words.begin() + 1, words.end());
   const auto program = find_program(texts.front());
-  if (program) ::execv(program->c_str(), pointers.data());
+  if (program) ::execv(program->c_str(), pointers_to(texts).data());
   print_error(program ? system_error("starting " + texts.front()) : program.error());
   return client::kStartFailedExitCode;
 }

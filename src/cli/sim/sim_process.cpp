@@ -1,6 +1,7 @@
 // gpuyard sim run, gpuyard sim attach: real processes on simulated GPUs.
 #include <filesystem>
 
+#include "base/spawn.h"
 #include "base/try.h"
 #include "cli/screen/output.h"
 #include "cli/sim/sim.h"
