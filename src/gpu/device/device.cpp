@@ -8,6 +8,9 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "base/text.h"
 
@@ -58,6 +61,14 @@ class NvlinkTopology {
 };
 
 }  // namespace
+
+DeviceInfo closed_device(std::uint32_t index, Missing why) {
+  DeviceInfo info;
+  info.id = fmt::format("index:{}", index);
+  info.index = index;
+  info.fault = std::move(why);
+  return info;
+}
 
 bool is_missing(const DeviceInfo& info) {
   return info.former_index.has_value();

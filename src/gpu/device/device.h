@@ -52,6 +52,9 @@ struct Inventory {
 };
 BOOST_DESCRIBE_STRUCT(Inventory, (), (driver, devices, own_time))
 
+// A GPU that the driver did not open: nothing is known about it but its index.
+DeviceInfo closed_device(std::uint32_t index, Missing why);
+
 // An index names a board only while the driver lists it; the UUID always does. True for a board
 // that this machine had and that the driver does not list now.
 bool is_missing(const DeviceInfo&);

@@ -146,7 +146,7 @@ class FakeBackend final : public Backend {
     FakeFleet::State& state = *fleet_.state_;
     const MutexLock lock(state.mutex);
     const FakeFleet::State::Gpu* gpu = state.at(index);
-    if (gpu == nullptr) return empty_slot(index);
+    if (gpu == nullptr) return closed_device(index, lost_gpu());
     gpu = state.wait_unblocked(DeviceId(gpu->info.id));
     DeviceInfo info = gpu->info;
     if (gpu->removed) info.fault = lost_gpu();
@@ -175,7 +175,7 @@ class FakeBackend final : public Backend {
 
   Result<SettingState> read_setting(const DeviceId& id, SettingKind kind) override {
     return fleet_.state_->on_gpu(
-        id, [&](FakeFleet::State::Gpu& gpu) { return gpu.read_setting(kind); });
+        id, [&](FakeFleet::State::Gpu& gpu) { return gpu.settings.read_setting(kind); });
   }
   Result<void> apply(const DeviceId& id, const Setting& setting) override {
     return fleet_.state_->write(id, setting);
@@ -201,14 +201,6 @@ class FakeBackend final : public Backend {
   }
 
  private:
-  static DeviceInfo empty_slot(std::uint32_t index) {
-    DeviceInfo info;
-    info.id = fmt::format("index:{}", index);
-    info.index = index;
-    info.fault = lost_gpu();
-    return info;
-  }
-
   FakeFleet fleet_;
   std::uint64_t events_delivered_ = 0;
 };

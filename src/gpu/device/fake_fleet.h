@@ -47,9 +47,6 @@ struct FakeFleet::State {
     bool removed = false;
     bool blocked = false;
 
-    Result<SettingState> read_setting(SettingKind kind) const {
-      return settings.read_setting(kind);
-    }
     Result<std::int64_t> energy() const;
     Result<void> change(const Setting&);
     Result<void> change(EccCounter);

@@ -1,16 +1,15 @@
 #include "gpu/nvml/control.h"
 
 #include <linux/capability.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/capabilities.h"
 #include "base/try.h"
 #include "gpu/nvml/api.h"
 
@@ -223,15 +222,7 @@ Result<std::int64_t> read_total_energy(const Api& api, DeviceHandle device) {
 }
 
 Privilege effective_privilege() {
-  Privilege privilege{::geteuid(), false};
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> data{};
-  // The wrapper of this system call is in a library of its own.
-  if (::syscall(SYS_capget, &header, data.data()) == 0) {
-    privilege.sys_admin =
-        (data[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective & CAP_TO_MASK(CAP_SYS_ADMIN)) != 0;
-  }
-  return privilege;
+  return {::geteuid(), (effective_capabilities() & capability_bit(CAP_SYS_ADMIN)) != 0};
 }
 
 Result<void> check_privilege(const Privilege& privilege) {

@@ -9,23 +9,15 @@ namespace {
 
 // Types of the calls of probes that ask for one number with one call.
 using OneNumber = Call<DeviceHandle, unsigned*>;
-using OneLongNumber = Call<DeviceHandle, unsigned long long*>;
 
 void read_numbers(DeviceHandle device, Probe probe, std::initializer_list<OneNumber> calls,
                   Recorder record) {
   const Metric* metric = row_of(probe).fills.data();
-  for (const OneNumber& call : calls) {
-    record.query<unsigned>(*metric++, [&](unsigned* number) { return call(device, number); });
-  }
+  for (const OneNumber& call : calls) record.query(*metric++, call, device);
 }
 
-void read_long(DeviceHandle device, Probe probe, const OneLongNumber& call, Recorder record) {
-  record.query<unsigned long long>(row_of(probe).fills.front(), [&](unsigned long long* number) {
-    return call(device, number);
-  });
-}
-
-void read_flags(DeviceHandle device, Probe probe, const OneLongNumber& call, Recorder record) {
+void read_flags(DeviceHandle device, Probe probe,
+                const Call<DeviceHandle, unsigned long long*>& call, Recorder record) {
   const Metric metric = row_of(probe).fills.front();
   unsigned long long bits = 0;
   if (record.try_query(metric, [&] { return call(device, &bits); })) record.flags(metric, bits);
@@ -64,7 +56,7 @@ Sample GpuReader::read(ProbeSet probes) {
 }
 
 void GpuReader::run(Probe probe, Sample& sample) {
-  const Recorder record(support_, sample);
+  Recorder record(support_, sample);
   switch (probe) {
     case Probe::memory:
       return read_memory(api_, device_, record);
@@ -75,14 +67,14 @@ void GpuReader::run(Probe probe, Sample& sample) {
     case Probe::power:
       return read_numbers(device_, probe, {api_.power_usage}, record);
     case Probe::energy:
-      return read_long(device_, probe, api_.total_energy_consumption, record);
+      return record.query(Metric::energy_total, api_.total_energy_consumption, device_);
     case Probe::clocks:
     case Probe::clock_limits:
       return read_clocks(api_, device_, probe, record);
     case Probe::throttle_reasons:
       return read_flags(device_, probe, api_.throttle_reasons, record);
     case Probe::performance_state:
-      return read_performance_state(api_, device_, record);
+      return record.query(Metric::performance_state, api_.performance_state, device_);
     case Probe::power_fields:
       return read_power_fields(api_, device_, record);
     case Probe::memory_temperature:

@@ -42,14 +42,6 @@ DriverInfo driver_info(const Library& library) {
   return info;
 }
 
-DeviceInfo closed_device(unsigned index, Missing why) {
-  DeviceInfo info;
-  info.id = fmt::format("index:{}", index);
-  info.index = index;
-  info.fault = std::move(why);
-  return info;
-}
-
 // A GPU without a UUID has no identity to store data under, and one without a name is not usable:
 // both are listed with their fault.
 DeviceInfo describe_device(const Api& api, unsigned index, DeviceHandle handle) {
@@ -133,16 +125,17 @@ DeviceInfo NvmlBackend::open(std::uint32_t index) {
   return info;
 }
 
-std::shared_ptr<GpuReader> NvmlBackend::reader_of(const DeviceId& id) const {
+Result<NvmlBackend::OpenDevice> NvmlBackend::find_open(const DeviceId& id) const {
   const MutexLock lock(devices_mutex_);
   const auto found = open_devices_.find(id);
-  return found != open_devices_.end() ? found->second.reader : nullptr;
+  if (found != open_devices_.end()) return found->second;
+  return Error{Errc::not_found, fmt::format("no GPU {} is open", id)};
 }
 
 Sample NvmlBackend::read(const DeviceId& id, ProbeSet probes) {
-  const auto reader = reader_of(id);
-  if (!reader) return missing_sample(probes, missing_of(kGpuNotFound), BootClock::now());
-  return reader->read(probes);
+  const auto open = find_open(id);
+  if (!open) return missing_sample(probes, missing_of(kGpuNotFound), BootClock::now());
+  return open->reader->read(probes);
 }
 
 Result<std::optional<DeviceEvent>> NvmlBackend::next_event(Duration timeout) {
@@ -154,37 +147,23 @@ Result<std::optional<DeviceEvent>> NvmlBackend::next_event(Duration timeout) {
   return events_.next_event(open, timeout);
 }
 
-Result<DeviceHandle> NvmlBackend::handle_of(const DeviceId& id) const {
-  const MutexLock lock(devices_mutex_);
-  const auto found = open_devices_.find(id);
-  if (found != open_devices_.end()) return found->second.handle;
-  return Error{Errc::not_found, fmt::format("no GPU {} is open", id)};
-}
-
-// The operator of a simulated GPU decides at each call who may change it.
 Result<void> NvmlBackend::check_control() {
   if (library_.simulated) return {};
   return check_privilege(effective_privilege());
 }
 
 Result<SettingState> NvmlBackend::read_setting(const DeviceId& id, SettingKind kind) {
-  const auto handle = GPUYARD_TRY(handle_of(id));
-  if (kind != SettingKind::power_limit) return read_device_setting(library_.api, handle, kind);
-  if (auto range = power_limit_range_of(id))
-    return read_power_limit(library_.api, handle, *std::move(range));
-  auto state = read_device_setting(library_.api, handle, kind);
+  const auto open = GPUYARD_TRY(find_open(id));
+  if (kind != SettingKind::power_limit) return read_device_setting(library_.api, open.handle, kind);
+  if (open.power_limit_range)
+    return read_power_limit(library_.api, open.handle, *open.power_limit_range);
+  auto state = read_device_setting(library_.api, open.handle, kind);
   if (state && state->allowed && state->by_default) keep_power_limit_range(id, *state);
   return state;
 }
 
 // Both calls are asked once each time the GPU is opened: a change of its power limit reads it
 // twice.
-std::optional<SettingState> NvmlBackend::power_limit_range_of(const DeviceId& id) const {
-  const MutexLock lock(devices_mutex_);
-  const auto found = open_devices_.find(id);
-  return found != open_devices_.end() ? found->second.power_limit_range : std::nullopt;
-}
-
 void NvmlBackend::keep_power_limit_range(const DeviceId& id, SettingState range) {
   range.now.reset();
   const MutexLock lock(devices_mutex_);
@@ -193,18 +172,18 @@ void NvmlBackend::keep_power_limit_range(const DeviceId& id, SettingState range)
 }
 
 Result<void> NvmlBackend::apply(const DeviceId& id, const Setting& setting) {
-  const auto handle = GPUYARD_TRY(handle_of(id));
-  return write_device_setting(library_.api, handle, setting);
+  const auto open = GPUYARD_TRY(find_open(id));
+  return write_device_setting(library_.api, open.handle, setting);
 }
 
 Result<void> NvmlBackend::clear_ecc(const DeviceId& id, EccCounter counter) {
-  const auto handle = GPUYARD_TRY(handle_of(id));
-  return clear_ecc_counter(library_.api, handle, counter);
+  const auto open = GPUYARD_TRY(find_open(id));
+  return clear_ecc_counter(library_.api, open.handle, counter);
 }
 
 Result<std::int64_t> NvmlBackend::total_energy(const DeviceId& id) {
-  const auto handle = GPUYARD_TRY(handle_of(id));
-  return read_total_energy(library_.api, handle);
+  const auto open = GPUYARD_TRY(find_open(id));
+  return read_total_energy(library_.api, open.handle);
 }
 
 Result<std::unique_ptr<Backend>> make_backend(const std::string& path) {

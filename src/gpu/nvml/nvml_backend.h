@@ -42,9 +42,7 @@ class NvmlBackend final : public Backend {
 
   ReturnCode initialise();
   Result<unsigned> open_and_count();
-  std::shared_ptr<GpuReader> reader_of(const DeviceId&) const;
-  Result<DeviceHandle> handle_of(const DeviceId&) const;
-  std::optional<SettingState> power_limit_range_of(const DeviceId&) const;
+  Result<OpenDevice> find_open(const DeviceId&) const;  // Errc::not_found: it is not open
   void keep_power_limit_range(const DeviceId&, SettingState);
 
   const Library library_;

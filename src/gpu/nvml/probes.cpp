@@ -133,10 +133,8 @@ ReturnCode read_numa_node(const Api& api, DeviceHandle device, unsigned* node) {
 }  // namespace
 
 void read_modes(const Api& api, DeviceHandle device, Recorder record) {
-  record.query<unsigned>(Metric::persistence_mode,
-                         [&](unsigned* mode) { return api.persistence_mode(device, mode); });
-  record.query<unsigned>(Metric::compute_mode,
-                         [&](unsigned* mode) { return api.compute_mode(device, mode); });
+  record.query(Metric::persistence_mode, api.persistence_mode, device);
+  record.query(Metric::compute_mode, api.compute_mode, device);
   read_pair(Metric::ecc_mode, Metric::ecc_mode_pending, api.ecc_mode, device, record);
   read_pair(Metric::mig_mode, Metric::mig_mode_pending, api.mig_mode, device, record);
 }
@@ -161,9 +159,7 @@ void read_inventory(const Api& api, DeviceHandle device, Recorder record) {
   }
   record.query<unsigned>(Metric::numa_node,
                          [&](unsigned* node) { return read_numa_node(api, device, node); });
-  record.query<unsigned>(Metric::minor_number, [&](unsigned* minor_number) {
-    return api.minor_number(device, minor_number);
-  });
+  record.query(Metric::minor_number, api.minor_number, device);
 }
 
 }  // namespace gpuyard::nvml

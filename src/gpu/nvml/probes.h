@@ -32,7 +32,6 @@ void read_temperature_limits(const Api&, DeviceHandle, Recorder);
 void read_power_bounds(const Api&, DeviceHandle, Recorder);
 void read_clocks(const Api&, DeviceHandle, Probe, Recorder);
 void read_fans(const Api&, DeviceHandle, Recorder);
-void read_performance_state(const Api&, DeviceHandle, Recorder);
 
 // Rows that are each one field of nvmlDeviceGetFieldValues.
 void read_power_fields(const Api&, DeviceHandle, Recorder);

@@ -199,9 +199,7 @@ void read_row_remaps(const Api& api, DeviceHandle device, Recorder record) {
 void read_retired_pages(const Api& api, DeviceHandle device, Recorder record) {
   read_retired(api, device, Metric::retired_pages_single_bit, kRetiredSingleBit, record);
   read_retired(api, device, Metric::retired_pages_double_bit, kRetiredDoubleBit, record);
-  record.query<unsigned>(Metric::retired_pages_pending, [&](unsigned* pending) {
-    return api.retired_pages_pending(device, pending);
-  });
+  record.query(Metric::retired_pages_pending, api.retired_pages_pending, device);
 }
 
 }  // namespace gpuyard::nvml

@@ -99,8 +99,7 @@ void read_temperature_limits(const Api& api, DeviceHandle device, Recorder recor
 }
 
 void read_power_bounds(const Api& api, DeviceHandle device, Recorder record) {
-  record.query<unsigned>(Metric::power_limit_default,
-                         [&](unsigned* mw) { return api.power_default_limit(device, mw); });
+  record.query(Metric::power_limit_default, api.power_default_limit, device);
   unsigned min_mw = 0;
   unsigned max_mw = 0;
   const auto call = [&] { return api.power_limit_constraints(device, &min_mw, &max_mw); };
@@ -135,11 +134,6 @@ void read_fans(const Api& api, DeviceHandle device, Recorder record) {
     if (code == kFunctionNotFound && fan == 0) code = api.first_fan_speed(device, &percent);
     record.answer(Metric::fan_speed, code, percent, fan);
   }
-}
-
-void read_performance_state(const Api& api, DeviceHandle device, Recorder record) {
-  record.query<int>(Metric::performance_state,
-                    [&](int* state) { return api.performance_state(device, state); });
 }
 
 }  // namespace gpuyard::nvml
