@@ -14,13 +14,14 @@ namespace gpuyard {
 // The facts about a GPU's uncorrectable memory errors. A plain value: it outlives the daemon, so
 // that a restart neither ends a verdict nor makes errors new.
 struct EccState {
-  std::optional<Metric> source;            // the counter; empty: none was read yet
-  std::int64_t base = 0;                   // errors that are known
-  std::int64_t total = 0;                  // the counter's last value
-  std::optional<std::int64_t> since_load;  // last value of the counter that a reset sets to 0
-  std::int64_t contained = 0;              // errors after `base` that cost one process each
-  std::vector<std::uint32_t> contained_pids = {};  // processes that a contained error has hit
-  std::vector<std::uint32_t> suspects = {};        // one of these was hit, too
+  std::optional<Metric> source;                 // the counter; empty: none was read yet
+  std::int64_t base = 0;                        // errors that are known
+  std::int64_t total = 0;                       // the counter's last value
+  std::optional<std::int64_t> since_load = {};  // last value of the counter that a reset sets to 0
+  std::int64_t contained = 0;                   // errors after `base` that cost one process each
+  // In rising order: processes that a contained error has hit, and those of which one was hit, too.
+  std::vector<std::uint32_t> contained_pids = {};
+  std::vector<std::uint32_t> suspects = {};
 
   friend bool operator==(const EccState&, const EccState&) = default;
 };
@@ -30,7 +31,7 @@ class EccBaseline {
   // Goes on from an earlier daemon's state. After a reboot its errors are known: only those that
   // came since then are new.
   void restore(const EccState&, bool rebooted);
-  EccState state() const;
+  const EccState& state() const { return state_; }
 
   // Takes the counter's present value. The first value is the baseline: earlier errors are not new.
   // A counter that fell was cleared, and starts over. `since_load` is the value of the counter that
@@ -58,14 +59,8 @@ class EccBaseline {
   void restart(std::int64_t base);
   void on_reset(Metric source, std::int64_t since_load);
 
-  std::optional<Metric> source_;
-  std::int64_t base_ = 0;
-  std::int64_t total_ = 0;
-  std::optional<std::int64_t> since_load_;
+  EccState state_;
   bool rebooted_ = false;  // since the restored state, and not counted yet
-  std::int64_t contained_ = 0;
-  std::set<std::uint32_t> contained_pids_;
-  std::set<std::uint32_t> suspects_;
 };
 
 }  // namespace gpuyard

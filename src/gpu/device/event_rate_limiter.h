@@ -1,10 +1,10 @@
 // Limits the events of one GPU that are passed on: a dying GPU can have thousands a second.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <tuple>
 #include <vector>
 
 #include "base/clock.h"
@@ -37,10 +37,7 @@ class EventRateLimiter {
     EventKind kind = EventKind::xid;        // of the others
     std::optional<std::uint32_t> xid = {};  // of the others
 
-    friend bool operator<(const Key& one, const Key& other) {
-      return std::tie(one.device, one.notes, one.kind, one.xid) <
-             std::tie(other.device, other.notes, other.kind, other.xid);
-    }
+    friend auto operator<=>(const Key&, const Key&) = default;
   };
   struct Bucket {
     TokenBucket tokens;

@@ -23,64 +23,41 @@ constexpr std::array kRequiredMetrics = {
     std::pair(Metric::mig_mode, "MIG mode"),
 };
 
-// Names values that should be known and are not, each with its reason.
-class UnknownReadings {
- public:
-  using Counts = bool (*)(MissingReason);
-
-  explicit UnknownReadings(Counts counts) : counts_(counts) {}
-
-  void add(std::string_view what, const Missing& why) {
-    if (!counts_(why.reason)) return;
-    const std::string reason = describe(why);
-    const auto same = std::ranges::find(all_, reason, &Group::reason);
-    if (same != all_.end()) {
-      same->names.emplace_back(what);
-    } else {
-      all_.push_back({reason, {std::string(what)}});
-    }
-  }
-  bool empty() const { return all_.empty(); }
-  std::string text() const {
-    std::vector<std::string> texts;
-    for (const Group& group : all_) {
-      texts.push_back(fmt::format("{} ({})", fmt::join(group.names, ", "), group.reason));
-    }
-    return fmt::format("unknown: {}", fmt::join(texts, "; "));
-  }
-
- private:
-  struct Group {
-    std::string reason;
-    std::vector<std::string> names;
-  };
-  const Counts counts_;
-  std::vector<Group> all_;
-};
-
-void add_reading(const DeviceState& device, Metric metric, const char* name,
-                 UnknownReadings& unknowns) {
-  const Reading* const reading = device.sample.find(metric);
-  if (reading == nullptr) return unknowns.add(name, Missing{});
-  if (const Missing* const missing = reading->missing()) unknowns.add(name, *missing);
-}
-
 bool is_unknown(MissingReason reason) {
   return reason != MissingReason::not_supported;
 }
 
-UnknownReadings unknown_readings_of(const DeviceState& device, UnknownReadings::Counts counts) {
-  UnknownReadings unknowns(counts);
-  for (const auto& [metric, name] : kRequiredMetrics) add_reading(device, metric, name, unknowns);
+// Names the required readings that are missing for a reason that counts, by their reasons.
+std::string missing_readings(const DeviceState& device, bool (*counts)(MissingReason)) {
+  std::vector<std::pair<std::string, std::vector<std::string_view>>> by_reason;
+  const auto add = [&](std::string_view name, const Missing& why) {
+    if (!counts(why.reason)) return;
+    auto same =
+        std::ranges::find(by_reason, describe(why), [](const auto& one) { return one.first; });
+    if (same == by_reason.end()) same = by_reason.insert(same, {describe(why), {}});
+    same->second.push_back(name);
+  };
+  for (const auto& [metric, name] : kRequiredMetrics) {
+    const Reading* const reading = device.sample.find(metric);
+    if (reading == nullptr) {
+      add(name, Missing{});
+    } else if (const Missing* const missing = reading->missing()) {
+      add(name, *missing);
+    }
+  }
   const Reading errors = uncorrectable_errors(device.sample);
-  if (const Missing* const missing = errors.missing()) unknowns.add("ECC errors", *missing);
+  if (const Missing* const missing = errors.missing()) add("ECC errors", *missing);
   const auto& list = device.sample.processes();
   if (!list) {
-    unknowns.add("processes", Missing{});
+    add("processes", Missing{});
   } else if (const auto* const missing = std::get_if<Missing>(&list->value)) {
-    unknowns.add("processes", *missing);
+    add("processes", *missing);
   }
-  return unknowns;
+  std::vector<std::string> texts;
+  for (const auto& [reason, names] : by_reason) {
+    texts.push_back(fmt::format("{} ({})", fmt::join(names, ", "), reason));
+  }
+  return texts.empty() ? "" : fmt::format("unknown: {}", fmt::join(texts, "; "));
 }
 
 // The driver's word for it says no more.
@@ -109,13 +86,11 @@ Fitness fitness_of(const DeviceState& device) {
 }
 
 std::string unknown_readings(const DeviceState& device) {
-  const UnknownReadings unknowns = unknown_readings_of(device, is_unknown);
-  return unknowns.empty() ? "" : unknowns.text();
+  return missing_readings(device, is_unknown);
 }
 
 std::string failed_readings(const DeviceState& device) {
-  const UnknownReadings failed = unknown_readings_of(device, is_failure);
-  return failed.empty() ? "" : failed.text();
+  return missing_readings(device, is_failure);
 }
 
 bool is_sick(const DeviceState& device, TimePoint now) {
