@@ -151,10 +151,7 @@ std::string absolute_in(const std::string& directory, const std::string& path) {
 
 // Data counts more than a file, as in kubectl.
 Result<Credential> read_ca(const Entry& cluster, const std::string& directory) {
-  if (auto checked = check_texts(cluster, {"certificate-authority-data", "certificate-authority"});
-      !checked) {
-    return std::move(checked).error();
-  }
+  GPUYARD_TRY(check_texts(cluster, {"certificate-authority-data", "certificate-authority"}));
   const std::string data = text_in(*cluster.content, "certificate-authority-data");
   if (data.empty()) {
     const std::string file = text_in(*cluster.content, "certificate-authority");
@@ -169,9 +166,7 @@ Result<Credential> read_token(const object& config, const std::string& user_name
                               const std::string& directory) {
   auto user = GPUYARD_TRY(find_entry(config, "user", user_name));
   GPUYARD_TRY(check_refused(user, kRefusedOfUsers));
-  if (auto checked = check_texts(user, {"token", "tokenFile"}); !checked) {
-    return std::move(checked).error();
-  }
+  GPUYARD_TRY(check_texts(user, {"token", "tokenFile"}));
   Credential token{.text = text_in(*user.content, "token"),
                    .file = absolute_in(directory, text_in(*user.content, "tokenFile"))};
   if (!token.empty()) return token;

@@ -1,12 +1,7 @@
 #include "io/notify/notification.h"
 
-#include <boost/json.hpp>
-
 #include <fmt/format.h>
 
-#include "base/json_reader.h"
-#include "base/json_writer.h"
-#include "base/local_time.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "io/notify/requests.h"
@@ -27,23 +22,6 @@ NotificationLevel level_of(unsigned severity) {
 
 std::string name_of(const NotificationGpu& gpu) {
   return gpu.index ? std::to_string(*gpu.index) : gpu.uuid;
-}
-
-void put_json(std::string& out, const NotificationTime& time) {
-  json::put_string(out, to_rfc3339(time.at));
-}
-
-void read_json(const boost::json::value& from, NotificationTime& time, const std::string& path,
-               json::Problems& problems) {
-  const auto* text = from.if_string();
-  const auto wall = text != nullptr ? parse_time(*text, {}) : std::nullopt;
-  if (!wall || to_rfc3339(*wall) != *text)
-    return problems.add(path, "must be a time such as 2026-01-31T12:00:00.250Z");
-  time = *wall;
-}
-
-void schema_of(std::type_identity<NotificationTime>, boost::json::object& out) {
-  out = {{"type", "string"}, {"format", "date-time"}};
 }
 
 std::string log_line(const Notification& notification) {

@@ -23,21 +23,6 @@ BOOST_DESCRIBE_ENUM(NotificationLevel, info, warning, error, critical)
 // 0-39 info, 40-59 warning, 60-79 error, from 80 on critical.
 NotificationLevel level_of(unsigned severity);
 
-// A moment for people; in JSON "2026-01-31T12:00:00.250Z".
-struct NotificationTime {
-  WallTime at{};
-
-  NotificationTime() = default;
-  NotificationTime(WallTime wall) : at(wall) {}
-  operator WallTime() const { return at; }
-
-  friend bool operator==(const NotificationTime&, const NotificationTime&) = default;
-};
-void put_json(std::string& out, const NotificationTime& time);
-void read_json(const boost::json::value& from, NotificationTime& time, const std::string& path,
-               json::Problems& problems);
-void schema_of(std::type_identity<NotificationTime>, boost::json::object& out);
-
 struct NotificationGpu {
   std::optional<std::uint32_t> index;  // none: another GPU has the index that it had
   std::string uuid;
@@ -62,8 +47,8 @@ struct Notification {
   std::string advice;                  // "": there is none
   std::optional<NotificationGpu> gpu;  // none: the alert is about the node
   std::string host;
-  NotificationTime started_at;
-  std::optional<NotificationTime> ended_at;  // if it is resolved
+  WallTime started_at{};
+  std::optional<WallTime> ended_at;  // if it is resolved
   bool simulated = false;
   bool test = false;  // a user tests whether alerts arrive
 

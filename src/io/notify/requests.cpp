@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <map>
 #include <utility>
 
@@ -13,6 +12,7 @@
 
 #include "base/html.h"
 #include "base/json_writer.h"
+#include "base/text.h"
 #include "io/http/client_socket.h"
 #include "io/http/openssl.h"
 
@@ -53,20 +53,19 @@ Texts annotations_of(const Notification& notification) {
 
 // The moment at which Alertmanager ends the alert, unless it is notified of it again before.
 WallTime end_time_of(const Notification& notification, WallTime now, Duration resend) {
-  if (notification.status == Status::resolved)
-    return notification.ended_at.value_or(NotificationTime(now));
+  if (notification.status == Status::resolved) return notification.ended_at.value_or(now);
   return now +
          std::chrono::duration_cast<std::chrono::milliseconds>(resend * kMaxMissedRepetitions);
 }
 
 // An alert that ends before it starts is refused: a clock that was set back must not cost an alert.
 void put_alert(std::string& out, const Notification& notification, WallTime now, Duration resend) {
-  const WallTime starts = std::min<WallTime>(notification.started_at, now);
+  const WallTime starts = std::min(notification.started_at, now);
   const WallTime ends = std::max(starts, end_time_of(notification, now, resend));
   out += R"({"labels":)" + json::to_json(labels_of(notification));
   out += R"(,"annotations":)" + json::to_json(annotations_of(notification));
-  out += R"(,"startsAt":)" + json::to_json(NotificationTime(starts));
-  out += R"(,"endsAt":)" + json::to_json(NotificationTime(ends)) + "}";
+  out += R"(,"startsAt":)" + json::to_json(starts);
+  out += R"(,"endsAt":)" + json::to_json(ends) + "}";
 }
 
 // PagerDuty's own limits.
@@ -78,8 +77,8 @@ struct Details {
   std::string advice;
   unsigned severity = 0;
   std::optional<NotificationGpu> gpu;
-  NotificationTime started_at;
-  std::optional<NotificationTime> ended_at;
+  WallTime started_at{};
+  std::optional<WallTime> ended_at;
   bool simulated = false;
   bool test = false;
   std::string delivery;
@@ -110,7 +109,7 @@ std::string fit_text(const std::string& text, std::size_t max_bytes) {
 std::string status_word(const Notification& notification) {
   if (notification.status == Status::resolved) return "RESOLVED";
   std::string word(enum_name(notification.level));
-  for (char& c : word) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  for (char& c : word) c = to_upper(c);
   return word;
 }
 
