@@ -16,32 +16,33 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-// Gets and sets a member without further checks.
-template <auto Section, auto Member>
+// Gets and sets a member without further checks. `Members` lead to it: the struct of its section,
+// a member of that, and so on.
+template <auto... Members>
 Value get_member(const Config& config) {
-  return config.*Section.*Member;
+  return (config.*....*Members);
 }
-template <auto Section, auto Member>
+template <auto... Members>
 Result<void> set_member(Config& config, const Value& value) {
-  auto& member = config.*Section.*Member;
+  auto& member = (config.*....*Members);
   member = std::get<std::remove_reference_t<decltype(member)>>(value);
   return {};
 }
 
 // Makes the key of a member of its section's struct. `set` is for values that need more than the
 // right type.
-template <auto Section, auto Member>
+template <auto... Members>
 constexpr Key member(std::string_view section, std::string_view name, std::string_view help,
-                     Result<void> (*set)(Config&, const Value&) = &set_member<Section, Member>) {
-  using Kept = std::remove_cvref_t<decltype(std::declval<Config&>().*Section.*Member)>;
+                     Result<void> (*set)(Config&, const Value&) = &set_member<Members...>) {
+  using Kept = std::remove_cvref_t<decltype((std::declval<Config&>().*....*Members))>;
   constexpr auto kType = static_cast<Type>(boost::mp11::mp_find<Value, Kept>::value);
-  return {section, name, false, help, kType, &get_member<Section, Member>, set};
+  return {section, name, false, help, kType, &get_member<Members...>, set};
 }
 
-template <auto Section, auto Member>
+template <auto... Members>
 constexpr Key path(std::string_view section, std::string_view name, std::string_view help,
                    Path which = Path::file) {
-  Key key = member<Section, Member>(section, name, help);
+  Key key = member<Members...>(section, name, help);
   key.path = which;
   return key;
 }
@@ -81,18 +82,8 @@ constexpr Key word(std::string_view section, std::string_view name, std::string_
 
 using Temperatures = Config::Temperatures;
 
-template <auto Member>
-Value get_temperature(const Config& config) {
-  return config.health.common.*Member;
-}
-template <auto Member>
-Result<void> set_temperature(Config& config, const Value& value) {
-  config.health.common.*Member = std::get<std::int64_t>(value);
-  return {};
-}
-
 // Sets a whole number within bounds. `Least` as words: "0 (no limit)".
-template <auto Section, auto Member, std::int64_t Least, std::int64_t Most>
+template <std::int64_t Least, std::int64_t Most, auto... Members>
 Result<void> set_bounded(Config& config, const Value& value) {
   const auto number = std::get<std::int64_t>(value);
   if (number < Least || number > Most) {
@@ -100,15 +91,18 @@ Result<void> set_bounded(Config& config, const Value& value) {
                  fmt::format("expected {} to {}; got {}",
                              Least == 0 ? "0 (no limit)" : std::to_string(Least), Most, number)};
   }
-  config.*Section.*Member = number;
+  (config.*....*Members) = number;
   return {};
+}
+template <std::int64_t Least, std::int64_t Most, auto... Members>
+constexpr Key bounded(std::string_view section, std::string_view name, std::string_view help) {
+  return member<Members...>(section, name, help, &set_bounded<Least, Most, Members...>);
 }
 
 constexpr std::int64_t kMaxShare = 1'000'000;
 template <auto Member>
 constexpr Key share(std::string_view name, std::string_view help) {
-  return member<&Config::shares, Member>("shares", name, help,
-                                         &set_bounded<&Config::shares, Member, 1, kMaxShare>);
+  return bounded<1, kMaxShare, &Config::shares, Member>("shares", name, help);
 }
 
 // Reads "3 = 80/90".
@@ -203,8 +197,7 @@ Result<void> set_currency(Config& config, const Value& value) {
 
 template <auto Member, std::int64_t Most = 100>
 constexpr Key bottleneck(std::string_view name, std::string_view help) {
-  return member<&Config::bottleneck, Member>("bottleneck", name, help,
-                                             &set_bounded<&Config::bottleneck, Member, 1, Most>);
+  return bounded<1, Most, &Config::bottleneck, Member>("bottleneck", name, help);
 }
 
 Result<void> set_tls_clients(Config& config, const Value& value) {
@@ -267,10 +260,8 @@ constexpr std::array kKeys = {
     path<&Config::driver, &Config::Driver::nvml>(
         "driver", "nvml", "Path of libnvidia-ml.so.1. Empty: found by the loader.",
         Path::file_or_name),
-    member<&Config::telemetry, &Config::Telemetry::interval_s>(
-        "telemetry", "interval_s", "Seconds between two readings of a GPU, 1 to 10.",
-        &set_bounded<&Config::telemetry, &Config::Telemetry::interval_s, 1,
-                     Config::Telemetry::kMaxInterval>),
+    bounded<1, Config::Telemetry::kMaxInterval, &Config::telemetry, &Config::Telemetry::interval_s>(
+        "telemetry", "interval_s", "Seconds between two readings of a GPU, 1 to 10."),
     path<&Config::telemetry, &Config::Telemetry::pci_root>(
         "telemetry", "pci_root",
         "Directory of the kernel's PCI devices, with the file power/runtime_status of each GPU. "
@@ -284,12 +275,12 @@ constexpr std::array kKeys = {
         "Socket of the gpuyard-marks service, which reads the environments of other users' "
         "processes "
         "for a daemon that may not."),
-    Key{"health", "temperature_degraded", false,
-        "Temperature in degrees Celsius above which a GPU is degraded.", Type::integer,
-        &get_temperature<&Temperatures::degraded>, &set_temperature<&Temperatures::degraded>},
-    Key{"health", "temperature_unhealthy", false,
-        "Temperature in degrees Celsius above which a GPU is unhealthy.", Type::integer,
-        &get_temperature<&Temperatures::unhealthy>, &set_temperature<&Temperatures::unhealthy>},
+    member<&Config::health, &Config::Health::common, &Temperatures::degraded>(
+        "health", "temperature_degraded",
+        "Temperature in degrees Celsius above which a GPU is degraded."),
+    member<&Config::health, &Config::Health::common, &Temperatures::unhealthy>(
+        "health", "temperature_unhealthy",
+        "Temperature in degrees Celsius above which a GPU is unhealthy."),
     Key{"health", "temperatures_of", false,
         "Temperatures for single GPUs: \"GPU = DEGRADED/UNHEALTHY\", where GPU is an index, a UUID "
         "or a PCI address.",
@@ -378,24 +369,19 @@ constexpr std::array kKeys = {
         "Command that resets a GPU, as a list of words; {index}, {uuid} and {pci} are replaced. "
         "[]: GPUs cannot be reset.",
         &set_reset_command),
-    member<&Config::control, &Config::Control::reset_timeout_s>(
-        "control", "reset_timeout_s", "Seconds after which reset_command is killed, 1 to 3600.",
-        &set_bounded<&Config::control, &Config::Control::reset_timeout_s, 1,
-                     Config::Control::kMaxReset>),
-    member<&Config::control, &Config::Control::lowest_w>(
+    bounded<1, Config::Control::kMaxReset, &Config::control, &Config::Control::reset_timeout_s>(
+        "control", "reset_timeout_s", "Seconds after which reset_command is killed, 1 to 3600."),
+    bounded<0, Config::Control::kMaxWatts, &Config::control, &Config::Control::lowest_w>(
         "control", "lowest_w",
         "Lowest power limit that may be set, in watts, if the driver allows it. 0: the driver's "
-        "own.",
-        &set_bounded<&Config::control, &Config::Control::lowest_w, 0, Config::Control::kMaxWatts>),
-    member<&Config::control, &Config::Control::highest_w>(
+        "own."),
+    bounded<0, Config::Control::kMaxWatts, &Config::control, &Config::Control::highest_w>(
         "control", "highest_w",
         "Highest power limit that may be set, in watts, if the driver allows it. 0: the driver's "
-        "own.",
-        &set_bounded<&Config::control, &Config::Control::highest_w, 0, Config::Control::kMaxWatts>),
-    member<&Config::control, &Config::Control::gpu_changes_a_minute>(
+        "own."),
+    bounded<1, kMaxShare, &Config::control, &Config::Control::gpu_changes_a_minute>(
         "control", "gpu_changes_a_minute",
-        "Maximum number of changes per GPU and minute. Restored settings wait instead.",
-        &set_bounded<&Config::control, &Config::Control::gpu_changes_a_minute, 1, kMaxShare>),
+        "Maximum number of changes per GPU and minute. Restored settings wait instead."),
     word<&Config::lease, &Config::Lease::mode, kModes>(
         "lease", "mode",
         "Who allocates the GPUs: \"grant\": gpuyard; \"observe\": Slurm or Kubernetes; \"auto\": "
@@ -410,10 +396,8 @@ constexpr std::array kKeys = {
         "Where gpuyard run gets its GPUs: \"daemon\": from the daemon's queue; \"slurm\": from "
         "Slurm, with srun. gpuyard run, queue, leases and free read it themselves, also where no "
         "daemon runs.")),
-    member<&Config::lease, &Config::Lease::most_gpus_per_user>(
-        "lease", "most_gpus_per_user", "Maximum number of GPUs per user. 0: no limit.",
-        &set_bounded<&Config::lease, &Config::Lease::most_gpus_per_user, 0,
-                     Config::Lease::kMaxGpus>),
+    bounded<0, Config::Lease::kMaxGpus, &Config::lease, &Config::Lease::most_gpus_per_user>(
+        "lease", "most_gpus_per_user", "Maximum number of GPUs per user. 0: no limit."),
     member<&Config::lease, &Config::Lease::end_overdue>(
         "lease", "end_overdue",
         "Whether to end leases that exceed the maximum time their holder announced."),
@@ -421,11 +405,10 @@ constexpr std::array kKeys = {
         "lease", "may_control",
         "Whether lease holders may set the power limit and clocks of their GPUs. Also requires "
         "control.enabled."),
-    Key{"alerts", "file", true,
+    live(path<&Config::alerts, &Config::Alerts::file>(
+        "alerts", "file",
         "File with your own alert rules and the notification sinks. Empty: alerts.toml next to the "
-        "configuration file, if it exists.",
-        Type::text, &get_member<&Config::alerts, &Config::Alerts::file>,
-        &set_member<&Config::alerts, &Config::Alerts::file>, Path::file},
+        "configuration file, if it exists.")),
     live(word<&Config::log, &Config::Log::level, kLevels>(
         "log", "level", "Log level: debug, info, warning or error.")),
 };

@@ -17,13 +17,8 @@
 namespace gpuyard::config {
 
 using Value = std::variant<std::string, std::vector<std::string>, std::int64_t, bool, double>;
-enum class Type {
-  text,
-  list,
-  integer,
-  boolean,
-  number
-};  // the alternatives of Value, in that order
+// The alternatives of Value, in that order.
+enum class Type { text, list, integer, boolean, number };
 
 // Whether a value is the path of a file, which has to be absolute: one that is relative would be
 // another file wherever the daemon is started.
