@@ -114,6 +114,13 @@ std::string_view nearest_word(std::string_view word,
   return begun != candidates.end() ? *begun : best;
 }
 
+std::string replace_all(std::string text, std::string_view what, std::string_view with) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != text.npos; at += with.size()) {
+    text.replace(at, what.size(), with);
+  }
+  return text;
+}
+
 std::string unknown_word(std::string_view kind, std::string_view word,
                          const std::vector<std::string_view>& known, std::string_view otherwise,
                          std::string_view prefix) {

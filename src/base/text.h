@@ -128,6 +128,9 @@ std::string printable(std::string_view text);
 // Quotes a word for a shell: in single quotes, unless it needs none.
 std::string quote_shell_word(std::string_view word);
 
+// Returns `text` with `with` in every place of `what`, which is not looked for in `with`.
+std::string replace_all(std::string text, std::string_view what, std::string_view with);
+
 // Returns "a, b or c".
 template <class Words>
 std::string join_with_or(const Words& words) {

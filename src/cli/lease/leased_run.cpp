@@ -34,12 +34,6 @@ constexpr Duration kRetryDelay = std::chrono::milliseconds(500);
 constexpr Duration kUsageTimeout = std::chrono::seconds(6);
 constexpr Duration kUsagePollInterval = std::chrono::milliseconds(25);
 
-void replace_all(std::string& text, std::string_view what, const std::string& with) {
-  for (std::size_t at = 0; (at = text.find(what, at)) != text.npos; at += with.size()) {
-    text.replace(at, what.size(), with);
-  }
-}
-
 std::string uuids_of(const std::vector<protocol::LeasedGpu>& gpus) {
   return fmt::format("{}",
                      fmt::join(gpus | std::views::transform(&protocol::LeasedGpu::uuid), ","));
@@ -63,8 +57,8 @@ std::string orphans_text(const std::vector<OrphanProcess>& orphans, const protoc
 std::vector<std::string> substitute_gpus(std::vector<std::string> words,
                                          const std::vector<protocol::LeasedGpu>& gpus) {
   for (std::string& word : words) {
-    replace_all(word, "{uuids}", uuids_of(gpus));
-    replace_all(word, "{indices}", indexes_text(gpus));
+    word = replace_all(std::move(word), "{uuids}", uuids_of(gpus));
+    word = replace_all(std::move(word), "{indices}", indexes_text(gpus));
   }
   return words;
 }

@@ -102,12 +102,7 @@ Result<std::vector<fleet::Host>> hosts_of_nodes(const SlurmVerb& verb,
   if (verb.url.empty()) return fleet::resolve_hosts(nodes, hosts_file(Environment::current()));
   std::vector<fleet::Host> hosts;
   for (const std::string& node : nodes) {
-    std::string url = verb.url;
-    for (auto at = url.find("{}"); at != std::string::npos; at = url.find("{}", at)) {
-      url.replace(at, 2, node);
-      at += node.size();
-    }
-    hosts.push_back({node, url});
+    hosts.push_back({node, replace_all(verb.url, "{}", node)});
   }
   return hosts;
 }

@@ -213,23 +213,15 @@ std::optional<ContainerName> parse_lxc_name(std::string_view name, std::string_v
   return std::nullopt;
 }
 
-// systemd escapes "-" in the name of a machine as "\x2d".
-std::string unescape_machine_name(std::string_view name) {
-  constexpr std::string_view kDash = "\\x2d";
-  std::string text = valid_text(name, kMaxNameLength);
-  for (std::size_t at = 0; (at = text.find(kDash, at)) != std::string::npos; ++at) {
-    text.replace(at, kDash.size(), "-");
-  }
-  return text;
-}
-
 std::optional<ContainerName> parse_nspawn_name(std::string_view name, std::string_view parent) {
   if (parent != "machine.slice") return std::nullopt;
   auto machine = strip_affixes(name, "systemd-nspawn@", ".service");
   if (!machine) machine = strip_affixes(name, "machine-", ".scope");
   // Virtual machines of libvirt are in the same slice.
   if (!machine || machine->starts_with("qemu\\x2d")) return std::nullopt;
-  return ContainerName{unescape_machine_name(*machine), "systemd-nspawn"};
+  // systemd escapes "-" in the name of a machine as "\x2d".
+  return ContainerName{replace_all(valid_text(*machine, kMaxNameLength), "\\x2d", "-"),
+                       "systemd-nspawn"};
 }
 
 // A pod has a UID, or the hash of its file if it is static.

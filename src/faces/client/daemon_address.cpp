@@ -210,22 +210,13 @@ Result<std::string> resolve_path(const Credentials& credentials, const HostEntry
       fmt::format("{}: {}.{}", credentials.hosts_file, host.name, key));
 }
 
-// GPUYARD_TOKEN_FILE with the host's name for each {}.
-std::string expand_token_file(std::string pattern, const http::Origin& origin) {
-  constexpr std::string_view kName = "{}";
-  for (auto at = pattern.find(kName); at != pattern.npos; at = pattern.find(kName, at)) {
-    pattern.replace(at, kName.size(), origin.host);
-    at += origin.host.size();
-  }
-  return pattern;
-}
-
 // Returns the token file for this host. For a single host, the environment's file takes precedence.
 // For many hosts, the host's own does, and an environment's file without {} is ignored.
 Result<std::string> select_token_file(const Credentials& credentials, const HostEntry& host,
                                       const http::Origin& origin) {
   auto own = resolve_path(credentials, host, "token_file", host.token_file);
-  std::string shared_file = expand_token_file(credentials.token_file, origin);
+  // GPUYARD_TOKEN_FILE with the host's name for each {}.
+  std::string shared_file = replace_all(credentials.token_file, "{}", origin.host);
   if (!credentials.many_hosts)
     return shared_file.empty() ? own : Result<std::string>(std::move(shared_file));
   const bool of_each = shared_file != credentials.token_file;
