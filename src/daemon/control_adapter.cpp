@@ -25,12 +25,7 @@ control::ControlPolicy policy_of(const config::Config& config) {
 std::string expand_placeholders(std::string text, const DeviceInfo& gpu) {
   const std::pair<std::string_view, std::string> names[] = {
       {"{index}", std::to_string(gpu.index)}, {"{uuid}", gpu.uuid}, {"{pci}", gpu.pci_address}};
-  for (const auto& [name, value] : names) {
-    for (std::size_t at = text.find(name); at != text.npos; at = text.find(name, at)) {
-      text.replace(at, name.size(), value);
-      at += value.size();
-    }
-  }
+  for (const auto& [name, value] : names) text = replace_all(std::move(text), name, value);
   return text;
 }
 
@@ -158,8 +153,7 @@ Result<void> ControlAdapter::check_reset(const DeviceInfo& gpu) {
   const auto device =
       std::ranges::find_if(latest->devices, [&](const auto& one) { return one.info.id == gpu.id; });
   if (device == latest->devices.end()) return {};
-  const auto& list = device->sample.processes();
-  const auto* processes = list ? list->processes() : nullptr;
+  const auto* const processes = device->sample.listed_processes();
   if (processes == nullptr) {
     // A lost GPU lists no processes, and a reset may be what it needs.
     if (device->condition != DeviceCondition::responsive) return {};

@@ -13,8 +13,7 @@ using processes::Membership;
 
 // Only computing needs a lease: a display server draws on whatever GPU there is.
 std::optional<std::vector<GpuProcess>> compute_processes_on(const DeviceState& device) {
-  const auto& list = device.sample.processes();
-  const auto* processes = list ? list->processes() : nullptr;
+  const auto* const processes = device.sample.listed_processes();
   if (device.condition != DeviceCondition::responsive || processes == nullptr) return std::nullopt;
   std::vector<GpuProcess> computing;
   std::ranges::copy_if(*processes, std::back_inserter(computing), [](const GpuProcess& process) {

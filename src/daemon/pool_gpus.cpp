@@ -13,11 +13,6 @@
 namespace gpuyard::daemon {
 namespace {
 
-std::optional<std::int64_t> integer_reading(const DeviceState& device, Metric metric) {
-  const std::int64_t* const value = device.sample.number(metric);
-  return value != nullptr ? std::optional(*value) : std::nullopt;
-}
-
 // The utilisation, or the power where the board has no utilisation, from which on a GPU is busy.
 // An idle GPU is at 0 % but for what monitors ask of it, and draws far less than half of its
 // default limit, also at its highest clocks.
@@ -27,26 +22,19 @@ constexpr std::int64_t kBusyLimitDivisor = 2;
 // Returns the newest reading of the GPU's activity. Returns nothing if a listed process accounts
 // for it, or if no reading says how busy the GPU is.
 std::optional<lease::Activity> activity_of(const DeviceState& device, TimePoint now) {
-  const auto& list = device.sample.processes();
-  const auto* const processes = list ? list->processes() : nullptr;
+  const auto* const processes = device.sample.listed_processes();
   if (device.condition != DeviceCondition::responsive) return std::nullopt;
   if (processes != nullptr && !processes->empty()) return std::nullopt;
   if (asleep_since(device)) return lease::Activity{now, false, "asleep"};
-  if (const auto percent = integer_reading(device, Metric::utilization_gpu)) {
+  if (const auto percent = device.sample.value(Metric::utilization_gpu)) {
     return lease::Activity{device.sample.find(Metric::utilization_gpu)->taken,
                            *percent >= kBusyPercent, fmt::format("{} % utilisation", *percent)};
   }
-  const auto power = integer_reading(device, Metric::power_draw);
-  const auto limit = integer_reading(device, Metric::power_limit_default);
+  const auto power = device.sample.value(Metric::power_draw);
+  const auto limit = device.sample.value(Metric::power_limit_default);
   if (!power || !limit || *limit <= 0) return std::nullopt;
   return lease::Activity{device.sample.find(Metric::power_draw)->taken,
                          *power >= *limit / kBusyLimitDivisor, fmt::format("{} W", *power / 1000)};
-}
-
-bool is_unsupported(const DeviceState& device, Metric metric) {
-  const Reading* const reading = device.sample.find(metric);
-  const Missing* const missing = reading != nullptr ? reading->missing() : nullptr;
-  return missing != nullptr && missing->reason == MissingReason::not_supported;
 }
 
 lease::PoolGpu pool_gpu(const DeviceState& device, std::optional<unsigned> clique, TimePoint now) {
@@ -63,18 +51,18 @@ lease::PoolGpu pool_gpu(const DeviceState& device, std::optional<unsigned> cliqu
       gpu.withheld = std::move(fitness.word);
       gpu.text = std::move(fitness.why);
   }
-  gpu.is_split = integer_reading(device, Metric::mig_mode).value_or(0) != 0;
-  gpu.reports_memory =
-      !is_unsupported(device, Metric::memory_total) && !is_unsupported(device, Metric::memory_free);
+  gpu.is_split = device.sample.value(Metric::mig_mode).value_or(0) != 0;
+  gpu.reports_memory = !device.sample.is_unsupported(Metric::memory_total) &&
+                       !device.sample.is_unsupported(Metric::memory_free);
   const auto& list = device.sample.processes();
   const auto* const no_list = list ? std::get_if<Missing>(&list->value) : nullptr;
   gpu.lists_processes = no_list == nullptr || no_list->reason != MissingReason::not_supported;
   gpu.activity = activity_of(device, now);
-  gpu.total_bytes = integer_reading(device, Metric::memory_total);
-  gpu.free_bytes = integer_reading(device, Metric::memory_free);
+  gpu.total_bytes = device.sample.value(Metric::memory_total);
+  gpu.free_bytes = device.sample.value(Metric::memory_free);
   gpu.graphics_bytes = drawing_bytes(device);
-  gpu.temperature_c = integer_reading(device, Metric::temperature_core);
-  const auto node = integer_reading(device, Metric::numa_node);
+  gpu.temperature_c = device.sample.value(Metric::temperature_core);
+  const auto node = device.sample.value(Metric::numa_node);
   if (node && *node >= 0) gpu.numa_node = static_cast<unsigned>(*node);
   return gpu;
 }
@@ -93,14 +81,13 @@ std::vector<lease::PoolGpu> pool_gpus(const Snapshot& snapshot) {
 }
 
 std::int64_t drawing_bytes(const DeviceState& device) {
-  const auto& list = device.sample.processes();
-  const auto* processes = list ? list->processes() : nullptr;
+  const auto* const processes = device.sample.listed_processes();
   std::int64_t bytes = 0;
   if (processes == nullptr) return bytes;
   for (const GpuProcess& process : *processes) {
     if (process.kind == ProcessKind::graphics) bytes += process.memory_bytes.value_or(0);
   }
-  const auto total = integer_reading(device, Metric::memory_total);
+  const auto total = device.sample.value(Metric::memory_total);
   return std::min(bytes, total.value_or(0) / lease::GpuPool::kIdleMemoryDivisor);
 }
 

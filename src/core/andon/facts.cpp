@@ -27,33 +27,23 @@ constexpr std::int64_t kBusyPercent = 50;  // %: an idle GPU lowers its link to 
 
 using Number = std::optional<double>;
 
-Number number(const Sample& sample, Metric metric) {
-  const std::int64_t* const value = sample.number(metric);
-  return value != nullptr ? Number(static_cast<double>(*value)) : std::nullopt;
-}
-
 Number bool_signal(bool active) {
   return active ? 1.0 : 0.0;
 }
 
-Number percent_of(Number part, Number whole) {
-  if (!part || !whole || *whole <= 0) return std::nullopt;
-  return *part / *whole * 100;
-}
-
 Number flag(const Sample& sample, std::int64_t bit) {
-  const std::int64_t* const flags = sample.number(Metric::throttle_reasons);
-  return flags != nullptr ? bool_signal((*flags & bit) != 0) : std::nullopt;
+  const auto flags = sample.value(Metric::throttle_reasons);
+  return flags ? bool_signal((*flags & bit) != 0) : std::nullopt;
 }
 
 Number margin(const Sample& sample) {
-  const Number limit = number(sample, Metric::temperature_slowdown);
-  const Number now = number(sample, Metric::temperature_core);
-  return limit && now ? Number(*limit - *now) : std::nullopt;
+  const auto limit = sample.value(Metric::temperature_slowdown);
+  const auto now = sample.value(Metric::temperature_core);
+  return limit && now ? Number(static_cast<double>(*limit - *now)) : std::nullopt;
 }
 
 Number fan_stopped(const Sample& sample) {
-  const Number temperature = number(sample, Metric::temperature_core);
+  const auto temperature = sample.value(Metric::temperature_core);
   bool known = false;
   bool stopped = false;
   for (const Reading& fan : sample.all(Metric::fan_speed)) {
@@ -62,17 +52,17 @@ Number fan_stopped(const Sample& sample) {
     stopped = stopped || *fan.number() == 0;
   }
   if (!known || !temperature) return std::nullopt;
-  return bool_signal(stopped && *temperature >= static_cast<double>(kHotCelsius));
+  return bool_signal(stopped && *temperature >= kHotCelsius);
 }
 
 // Returns nothing while the GPU is idle, because a slow link means nothing then.
 Number pcie_degraded(const Sample& sample) {
-  const Number use = number(sample, Metric::utilization_gpu);
-  const Number width = number(sample, Metric::pcie_width);
-  const Number width_max = number(sample, Metric::pcie_width_max);
-  const Number generation = number(sample, Metric::pcie_generation);
-  const Number generation_max = number(sample, Metric::pcie_generation_max);
-  if (!use || *use < static_cast<double>(kBusyPercent)) return std::nullopt;
+  const auto use = sample.value(Metric::utilization_gpu);
+  const auto width = sample.value(Metric::pcie_width);
+  const auto width_max = sample.value(Metric::pcie_width_max);
+  const auto generation = sample.value(Metric::pcie_generation);
+  const auto generation_max = sample.value(Metric::pcie_generation_max);
+  if (!use || *use < kBusyPercent) return std::nullopt;
   if (!width || !width_max || !generation || !generation_max) return std::nullopt;
   return bool_signal(*width < *width_max || *generation < *generation_max);
 }
@@ -89,10 +79,8 @@ Number recovery_needed(const Sample& sample) {
   // nvmlDeviceGpuRecoveryAction_t: no recovery, and that of an IMEX domain, a set of machines. The
   // GPU itself works.
   constexpr std::array<std::int64_t, 2> kNotOfTheGpu = {0, 5};
-  const Reading* const reading = sample.find(Metric::recovery_action);
-  const Missing* const missing = reading != nullptr ? reading->missing() : nullptr;
   // An older driver that was installed since requests nothing.
-  if (missing != nullptr && missing->reason == MissingReason::not_supported) return 0.0;
+  if (sample.is_unsupported(Metric::recovery_action)) return 0.0;
   const std::int64_t* const action = sample.number(Metric::recovery_action);
   if (action == nullptr) return std::nullopt;
   if (std::ranges::find(kNotOfTheGpu, *action) != kNotOfTheGpu.end()) return 0.0;
@@ -159,8 +147,7 @@ Number stale(const DeviceState& device, TimePoint now) {
 
 // Whether any process computes on the GPU; nothing if its list is not known.
 std::optional<bool> is_in_use(const DeviceState& device) {
-  const auto& list = device.sample.processes();
-  const auto* const processes = list ? list->processes() : nullptr;
+  const auto* const processes = device.sample.listed_processes();
   if (processes == nullptr) return std::nullopt;
   return std::ranges::any_of(
       *processes, [](const GpuProcess& one) { return one.kind != ProcessKind::graphics; });
@@ -187,7 +174,7 @@ Number FactCollector::DurationTracker::update(std::optional<bool> active, TimePo
 void FactCollector::update_idle(const DeviceState& device, const LeaseFacts& lease,
                                 Signals& signals, TimePoint now) {
   const bool answers = device.condition == DeviceCondition::responsive;
-  const Number use = answers ? number(device.sample, Metric::utilization_gpu) : std::nullopt;
+  const Number use = answers ? device.sample.value(Metric::utilization_gpu) : std::nullopt;
   const std::optional<bool> idle = use ? std::optional(*use == 0) : std::nullopt;
   const auto used = answers ? is_in_use(device) : std::nullopt;
   Idle& trackers = idle_[device.info.id];
@@ -214,7 +201,7 @@ GpuFacts FactCollector::collect_gpu(const DeviceState& device, const LeaseFacts&
       bool_signal(device.condition == DeviceCondition::unavailable && !is_lost(device));
   signals[Signal::stale] = stale(device, now);
   // A GPU that is split into instances is never leased, so none of its processes is unleased.
-  const bool split = number(device.sample, Metric::mig_mode).value_or(0) != 0;
+  const bool split = device.sample.value(Metric::mig_mode).value_or(0) != 0;
   if (lease.unleased_processes && !split) {
     signals[Signal::unleased_processes] = static_cast<double>(*lease.unleased_processes);
     gpu.unleased = lease.unleased_text;
@@ -225,12 +212,10 @@ GpuFacts FactCollector::collect_gpu(const DeviceState& device, const LeaseFacts&
   if (device.condition != DeviceCondition::responsive || is_polling_paused(device)) return gpu;
   const Sample& sample = device.sample;
   gpu.sample = &sample;
-  signals[Signal::temperature] = number(sample, Metric::temperature_core);
+  signals[Signal::temperature] = sample.value(Metric::temperature_core);
   signals[Signal::slowdown_margin] = margin(sample);
-  signals[Signal::memory_used] =
-      percent_of(number(sample, Metric::memory_used), number(sample, Metric::memory_total));
-  signals[Signal::power_used] =
-      percent_of(number(sample, Metric::power_draw), number(sample, Metric::power_limit));
+  signals[Signal::memory_used] = sample.percent_of(Metric::memory_used, Metric::memory_total);
+  signals[Signal::power_used] = sample.percent_of(Metric::power_draw, Metric::power_limit);
   signals[Signal::thermal_slowdown] = flag(sample, kHwThermalSlowdown);
   signals[Signal::power_brake] = flag(sample, kHwPowerBrake);
   signals[Signal::fan_stopped] = fan_stopped(sample);

@@ -22,10 +22,10 @@ constexpr double kFullLinkPercent = 80;          // % of what PCIe carries, with
 
 // "PCIe 3 of 5, 8 of 16 lanes"; "" if there is nothing wrong with it.
 std::string pcie_fault(const Sample& sample) {
-  const auto width = number(sample, Metric::pcie_width);
-  const auto width_max = number(sample, Metric::pcie_width_max);
-  const auto generation = number(sample, Metric::pcie_generation);
-  const auto generation_max = number(sample, Metric::pcie_generation_max);
+  const auto width = sample.value(Metric::pcie_width);
+  const auto width_max = sample.value(Metric::pcie_width_max);
+  const auto generation = sample.value(Metric::pcie_generation);
+  const auto generation_max = sample.value(Metric::pcie_generation_max);
   std::string text;
   if (width && width_max && *width < *width_max) {
     text = fmt::format("{} of {} PCIe lanes", *width, *width_max);
@@ -48,8 +48,8 @@ std::string nvlink_fault(const std::optional<LostNvlinks>& links) {
 // Bytes a second in one direction, without what the encoding takes (PCI Express Base 6.0, 1.2).
 std::optional<double> pcie_capacity(const Sample& sample) {
   constexpr std::array kLane = {250e6, 500e6, 985e6, 1969e6, 3938e6, 7563e6};
-  const auto generation = number(sample, Metric::pcie_generation);
-  const auto width = number(sample, Metric::pcie_width);
+  const auto generation = sample.value(Metric::pcie_generation);
+  const auto width = sample.value(Metric::pcie_width);
   if (!generation || !width || *generation < 1 || *width < 1) return std::nullopt;
   const auto row = std::min(static_cast<std::size_t>(*generation), kLane.size()) - 1;
   return kLane.at(row) * static_cast<double>(*width);
@@ -150,8 +150,8 @@ class BottleneckDetector::Classifier {
     if (!share) return unknown("power cap", Metric::throttle_reasons);
     if (*share < thresholds_.min_share_percent) return false;
     bottleneck_.share_percent = share;
-    const auto limit = number(sample_, Metric::power_limit);
-    const auto highest = number(sample_, Metric::power_limit_max);
+    const auto limit = sample_.value(Metric::power_limit);
+    const auto highest = sample_.value(Metric::power_limit_max);
     return name(
         BottleneckCause::power_cap, fmt::format("power cap {}%", *share),
         fmt::format("is limited by its power limit, {}{}{}", window_.share_text(*share),
@@ -181,7 +181,7 @@ class BottleneckDetector::Classifier {
 
   bool narrow_link() {
     const auto use = window_.mean_utilization();
-    const auto now = number(sample_, Metric::utilization_gpu);
+    const auto now = sample_.value(Metric::utilization_gpu);
     if (!use || *use < kBusyPercent || now.value_or(0) < kBusyPercent) return false;
     std::string fault = pcie_fault(sample_);
     const std::string nvlink = nvlink_fault(window_.nvlinks());
@@ -198,7 +198,7 @@ class BottleneckDetector::Classifier {
     if (!use) return unknown("starved", Metric::utilization_gpu);
     if (*use < 1 || *use >= static_cast<double>(thresholds_.starved_below_percent)) return false;
     const auto capacity = pcie_capacity(sample_);
-    const auto received = number(sample_, Metric::pcie_rx);
+    const auto received = sample_.value(Metric::pcie_rx);
     const auto link =
         capacity && received
             ? std::optional(static_cast<double>(*received) / *capacity * kHundredPercent)
@@ -232,7 +232,7 @@ class BottleneckDetector::Classifier {
     const auto power =
         window_.busy_power_percent(static_cast<double>(thresholds_.waiting_power_percent), now_);
     if (!power) return false;
-    const auto sms = number(sample_, Metric::gpm_sm);
+    const auto sms = sample_.value(Metric::gpm_sm);
     if (sms && *sms >= kLowSmActivity) return false;
     if (!sms)
       bottleneck_.not_known.push_back("SMs active: " + missing_reason(sample_, Metric::gpm_sm));
@@ -254,8 +254,7 @@ class BottleneckDetector::Classifier {
   }
 
   bool memory_full() {
-    const auto used =
-        percent_of(number(sample_, Metric::memory_used), number(sample_, Metric::memory_total));
+    const auto used = sample_.percent_of(Metric::memory_used, Metric::memory_total);
     if (!used) return unknown("memory full", Metric::memory_used);
     if (*used < static_cast<double>(thresholds_.memory_full_percent)) return false;
     return name(BottleneckCause::memory_full, fmt::format("memory {:.0f}% full", *used),
@@ -289,13 +288,13 @@ class BottleneckDetector::Classifier {
   // is of a minute, and so is this; the clock of the moment may be the highest again.
   std::string clocks(std::int64_t flags) const {
     const auto mean_clock = window_.mean_clock(flags);
-    const auto max_clock = number(sample_, Metric::clock_sm_max);
+    const auto max_clock = sample_.value(Metric::clock_sm_max);
     if (!mean_clock || !max_clock) return "";
     return fmt::format(": then at {} of {} MHz", *mean_clock, *max_clock);
   }
   std::string temperature(std::string_view before, std::string_view after) const {
     const auto hottest = window_.max_temperature();
-    const auto limit = number(sample_, Metric::temperature_slowdown);
+    const auto limit = sample_.value(Metric::temperature_slowdown);
     if (!hottest || !limit) return "";
     return fmt::format("{}at most {} of {} C{}", before, *hottest, *limit, after);
   }

@@ -15,42 +15,26 @@ constexpr std::int64_t kAlwaysBusyPercent = 95;  // %
 constexpr Duration kMinBusyTime = std::chrono::seconds(30);
 constexpr std::size_t kMinBusySamples = 20;  // of them
 
-double percentage_of(std::size_t some, std::size_t all) {
-  return static_cast<double>(some) / static_cast<double>(all) * kHundredPercent;
-}
-
 std::int64_t rounded(double value) {
   return std::llround(value);
 }
 
 WindowSample window_sample_of(const DeviceState& device, TimePoint now) {
   const Sample& sample = device.sample;
-  const auto clock =
-      percent_of(number(sample, Metric::clock_sm), number(sample, Metric::clock_sm_max));
+  const auto clock = sample.percent_of(Metric::clock_sm, Metric::clock_sm_max);
   return {now,
-          number(sample, Metric::throttle_reasons),
-          number(sample, Metric::utilization_gpu),
-          percent_of(number(sample, Metric::power_draw), number(sample, Metric::power_limit)),
+          sample.value(Metric::throttle_reasons),
+          sample.value(Metric::utilization_gpu),
+          sample.percent_of(Metric::power_draw, Metric::power_limit),
           clock.value_or(0) < kFullClockPercent,
-          number(sample, Metric::clock_sm),
-          number(sample, Metric::temperature_core),
-          number(sample, Metric::throttle_time_sw_thermal),
-          number(sample, Metric::throttle_time_hw_thermal),
-          number(sample, Metric::throttle_time_power_brake)};
+          sample.value(Metric::clock_sm),
+          sample.value(Metric::temperature_core),
+          sample.value(Metric::throttle_time_sw_thermal),
+          sample.value(Metric::throttle_time_hw_thermal),
+          sample.value(Metric::throttle_time_power_brake)};
 }
 
 }  // namespace
-
-std::optional<std::int64_t> number(const Sample& sample, Metric metric) {
-  const std::int64_t* const value = sample.number(metric);
-  return value != nullptr ? std::optional(*value) : std::nullopt;
-}
-
-std::optional<double> percent_of(std::optional<std::int64_t> part,
-                                 std::optional<std::int64_t> whole) {
-  if (!part || !whole || *whole <= 0) return std::nullopt;
-  return static_cast<double>(*part) / static_cast<double>(*whole) * kHundredPercent;
-}
 
 void ReadingWindow::add(const DeviceState& device, const Snapshot& snapshot) {
   const TimePoint now = snapshot.taken;
@@ -69,17 +53,23 @@ void ReadingWindow::add(const DeviceState& device, const Snapshot& snapshot) {
   if (use == 0 && !idle_since_) idle_since_ = now;
 }
 
-std::optional<std::int64_t> ReadingWindow::share_of(std::int64_t flags,
-                                                    std::initializer_list<Counter> counters) const {
+template <class Is>
+std::optional<std::int64_t> ReadingWindow::share_where(Is is) const {
   std::size_t known = 0;
-  std::size_t with = 0;
+  std::size_t some = 0;
   for (const WindowSample& sample : samples_) {
     if (!sample.flags) continue;
     ++known;
-    with += sample.slowed && (*sample.flags & flags) != 0 ? 1 : 0;
+    some += is(sample) ? 1 : 0;
   }
-  std::optional<std::int64_t> share;
-  if (known >= min_samples_) share = rounded(percentage_of(with, known));
+  if (known < min_samples_) return std::nullopt;
+  return rounded(static_cast<double>(some) / static_cast<double>(known) * kHundredPercent);
+}
+
+std::optional<std::int64_t> ReadingWindow::share_of(std::int64_t flags,
+                                                    std::initializer_list<Counter> counters) const {
+  auto share = share_where(
+      [&](const WindowSample& sample) { return sample.slowed && (*sample.flags & flags) != 0; });
   for (const Counter counter : counters) {
     if (const auto counted = counter_share(counter)) {
       share = std::max(share.value_or(0), *counted);
@@ -104,16 +94,10 @@ std::optional<std::int64_t> ReadingWindow::counter_share(Counter counter) const 
 }
 
 std::optional<std::int64_t> ReadingWindow::unexplained_slowdown_share() const {
-  std::size_t known = 0;
-  std::size_t bare = 0;
-  for (const WindowSample& sample : samples_) {
-    if (!sample.flags) continue;
-    ++known;
+  return share_where([](const WindowSample& sample) {
     const bool explained = (*sample.flags & (kHwThermal | kHwPowerBrake)) != 0;
-    bare += !explained && (*sample.flags & kHwSlowdown) != 0 ? 1 : 0;
-  }
-  if (known < min_samples_) return std::nullopt;
-  return rounded(percentage_of(bare, known));
+    return !explained && (*sample.flags & kHwSlowdown) != 0;
+  });
 }
 
 std::optional<std::int64_t> ReadingWindow::mean_clock(std::int64_t flags) const {

@@ -27,10 +27,6 @@ inline constexpr std::size_t kMinSamples = 10;
 
 inline constexpr double kHundredPercent = 100;  // percent
 
-std::optional<std::int64_t> number(const Sample&, Metric);
-std::optional<double> percent_of(std::optional<std::int64_t> part,
-                                 std::optional<std::int64_t> whole);
-
 // The readings of one snapshot that are needed later.
 struct WindowSample {
   TimePoint at;
@@ -82,6 +78,9 @@ class ReadingWindow {
 
  private:
   std::optional<std::int64_t> counter_share(Counter) const;
+  // Returns the share of the samples with flags for which `Is` is true, in percent.
+  template <class Is>
+  std::optional<std::int64_t> share_where(Is is) const;
 
   std::deque<WindowSample> samples_;
   std::size_t min_samples_ = kMinSamples;

@@ -19,12 +19,8 @@ std::optional<std::int64_t> numa_node_of(const Sample& sample) {
 }
 
 std::optional<bool> mig_mode_of(const Sample& sample) {
-  const Reading* const reading = sample.find(Metric::mig_mode);
-  if (reading == nullptr) return std::nullopt;
-  if (const std::int64_t* const mode = reading->number()) return *mode != 0;
-  const Missing* const missing = reading->missing();
-  const bool never = missing != nullptr && missing->reason == MissingReason::not_supported;
-  return never ? std::optional(false) : std::nullopt;
+  if (const auto mode = sample.value(Metric::mig_mode)) return *mode != 0;
+  return sample.is_unsupported(Metric::mig_mode) ? std::optional(false) : std::nullopt;
 }
 
 std::optional<std::string> loss_of(const DeviceState& gpu) {

@@ -58,14 +58,12 @@ void get_verdict(VerdictApi& api, const RouteCall& call, const NoParams&,
 
 // A driver that reports no minor numbers has them in the order of its indexes.
 std::optional<std::int64_t> minor_of(VerdictApi& api, const DeviceState& gpu) {
-  const Reading* const reading = gpu.sample.find(Metric::minor_number);
-  if (reading != nullptr && reading->number() != nullptr) {
-    api.minors.insert_or_assign(gpu.info.id, *reading->number());
+  if (const auto minor = gpu.sample.value(Metric::minor_number)) {
+    api.minors.insert_or_assign(gpu.info.id, *minor);
   }
   const auto known = api.minors.find(gpu.info.id);
   if (known != api.minors.end()) return known->second;
-  const bool never = reading != nullptr && reading->missing() != nullptr &&
-                     reading->missing()->reason == MissingReason::not_supported;
+  const bool never = gpu.sample.is_unsupported(Metric::minor_number);
   return never ? std::optional<std::int64_t>(gpu.info.index) : std::nullopt;
 }
 

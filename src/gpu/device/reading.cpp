@@ -141,6 +141,24 @@ const std::int64_t* Sample::number(Metric metric, std::uint16_t index) const {
   return reading != nullptr ? reading->number() : nullptr;
 }
 
+std::optional<std::int64_t> Sample::value(Metric metric) const {
+  const std::int64_t* const value = number(metric);
+  return value != nullptr ? std::optional(*value) : std::nullopt;
+}
+
+std::optional<double> Sample::percent_of(Metric part, Metric whole) const {
+  const std::int64_t* const used = number(part);
+  const std::int64_t* const all = number(whole);
+  if (used == nullptr || all == nullptr || *all <= 0) return std::nullopt;
+  return static_cast<double>(*used) / static_cast<double>(*all) * 100;
+}
+
+bool Sample::is_unsupported(Metric metric) const {
+  const Reading* const reading = find(metric);
+  const Missing* const missing = reading != nullptr ? reading->missing() : nullptr;
+  return missing != nullptr && missing->reason == MissingReason::not_supported;
+}
+
 Sample missing_sample(ProbeSet probes, const Missing& why, TimePoint taken) {
   Sample sample;
   sample.fill_gaps(probes, why, taken);
@@ -164,8 +182,7 @@ std::optional<std::int64_t> upper_bound_of(Metric metric, const Sample& sample) 
   constexpr std::int64_t kWhole = 100;
   if (row_of(metric).unit == Unit::percent) return kWhole;
   const auto bound = std::ranges::find(kBounds, metric, &Bound::of);
-  const std::int64_t* const value = bound == kBounds.end() ? nullptr : sample.number(bound->by);
-  return value == nullptr ? std::nullopt : std::optional(*value);
+  return bound == kBounds.end() ? std::nullopt : sample.value(bound->by);
 }
 
 }  // namespace gpuyard

@@ -51,6 +51,11 @@ class Sample {
   const Reading* find(Metric, std::uint16_t index = 0) const;
   // Returns the number, or nullptr if it is missing for any reason.
   const std::int64_t* number(Metric, std::uint16_t index = 0) const;
+  std::optional<std::int64_t> value(Metric) const;
+  // Returns nothing if one of the two is missing, or the whole is not above 0.
+  std::optional<double> percent_of(Metric part, Metric whole) const;
+  // Returns true if this GPU or driver never reports it.
+  bool is_unsupported(Metric) const;
 
   // Returns all readings of a metric, by index; empty if it was never read.
   std::span<const Reading> all(Metric) const;
@@ -58,6 +63,10 @@ class Sample {
   const std::vector<Reading>& readings() const { return readings_; }
   // Returns nothing if the list was never read.
   const std::optional<ProcessList>& processes() const { return processes_; }
+  // Returns nullptr if the list is missing for any reason.
+  const std::vector<GpuProcess>* listed_processes() const {
+    return processes_ ? processes_->processes() : nullptr;
+  }
 
   friend bool operator==(const Sample&, const Sample&) = default;
 

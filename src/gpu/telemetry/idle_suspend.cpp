@@ -8,12 +8,8 @@ namespace {
 
 // Nothing where the board has no such reading; false also where it is unknown.
 std::optional<bool> is_unused(const Sample& sample) {
-  const Reading* const reading = sample.find(Metric::utilization_gpu);
-  if (reading == nullptr) return false;
-  if (reading->number() != nullptr) return *reading->number() == 0;
-  const Missing* const missing = reading->missing();
-  if (missing != nullptr && missing->reason == MissingReason::not_supported) return std::nullopt;
-  return false;
+  if (const auto percent = sample.value(Metric::utilization_gpu)) return *percent == 0;
+  return sample.is_unsupported(Metric::utilization_gpu) ? std::nullopt : std::optional(false);
 }
 
 // Programs that only draw do not keep a GPU awake. Nothing and false as above.
