@@ -80,10 +80,8 @@ Result<AlertConfig> read_alert_config(const config::Config& config) {
     auto text = read_file(alerts.file, kMaxAlertFileBytes);
     if (!text) return Error{Errc::invalid, "alerts.file: " + text.error().text()};
     alerts.text = *text;
-    auto rules = GPUYARD_TRY(apply_rules(std::move(alerts.rules), *text, alerts.file));
-    alerts.rules = std::move(rules);
-    auto sinks = GPUYARD_TRY(notify::read_sinks(*text, alerts.file));
-    alerts.sinks = std::move(sinks);
+    alerts.rules = GPUYARD_TRY(apply_rules(std::move(alerts.rules), *text, alerts.file));
+    alerts.sinks = GPUYARD_TRY(notify::read_sinks(*text, alerts.file));
   }
   add_log_sink(alerts.sinks);
   for (const andon::Rule& rule : alerts.rules) {

@@ -97,7 +97,7 @@ std::vector<QueueRow> queue_rows() {
        "", "", "answered before it is stored"},
       {"silences", grouped(andon::SilenceTable::kMaxSilences), "",
        grouped(andon::SilenceTable::kReservedForAdmins) + " of them", "503"},
-      {"stored alert notifications", grouped(andon::Outbox::kMaxMessages), "", "",
+      {"stored alert notifications", grouped(andon::AlertStore::kMaxOutboxMessages), "", "",
        "sent, but not stored"},
       {"notifications queued for one sink", grouped(notify::kMaxQueuedNotifications), "", "",
        "the oldest is dropped"},

@@ -28,6 +28,7 @@ Error queue_full_error() {
 
 AlertService::AlertService(Loop& loop, AlertStorage& storage, AlertNotifier& notifier, Rules rules)
     : loop_(loop),
+      storage_(storage),
       notifier_(notifier),
       engine_(std::move(rules)),
       store_(loop, storage, notifier, engine_, silences_) {}
@@ -138,7 +139,7 @@ void AlertService::acknowledge(std::uint64_t number, Acknowledgement by, const O
                     "gpuyard alerts"};
     return loop_.post([on_alert, error] { on_alert(error); });
   }
-  if (!store_.has_queue_space(requester))
+  if (!storage_.has_queue_space(requester))
     return loop_.post([on_alert] { on_alert(queue_full_error()); });
   engine_.acknowledge(number, std::move(by));
   const Alert alert = *engine_.find(number);
@@ -175,7 +176,7 @@ void AlertService::silence(Silence silence, const OnSilence& on_silence,
                 .hint = "gpuyard alerts silences  # to end those that are no longer needed"});
     });
   }
-  if (!store_.has_queue_space(requester))
+  if (!storage_.has_queue_space(requester))
     return loop_.post([on_silence] { on_silence(queue_full_error()); });
   silences_.put(silence, loop_.now(), loop_.wall());
   store_.stage(silence);
@@ -188,7 +189,7 @@ void AlertService::silence(Silence silence, const OnSilence& on_silence,
 
 void AlertService::unsilence(const std::string& name, const OnDone& on_done,
                              const Requester& requester) {
-  if (!store_.has_queue_space(requester))
+  if (!storage_.has_queue_space(requester))
     return loop_.post([on_done] { on_done(queue_full_error()); });
   const auto id = silences_.find_id(name);
   if (!id) {

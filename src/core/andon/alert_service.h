@@ -73,7 +73,7 @@ class AlertService {
   const Alert* find(std::uint64_t number) const;
   bool query_history(AlertHistoryQuery query,
                      std::function<void(Result<std::vector<Alert>>)> on_result) {
-    return store_.query_history(std::move(query), std::move(on_result));
+    return storage_.query_history(std::move(query), std::move(on_result));
   }
 
   // One hook, called at once for every alert that fires, gets worse, is acknowledged or resolved.
@@ -91,7 +91,7 @@ class AlertService {
   const RuleEngine& engine() const { return engine_; }
   const SilenceTable& silences() const { return silences_; }
   std::optional<Quarantine> quarantine(const DeviceId&) const;
-  const std::map<std::string, OutboxMessage>& outbox() const { return store_.outbox().messages(); }
+  const std::map<std::string, OutboxMessage>& outbox() const { return store_.outbox(); }
   bool is_open() const { return open_; }
   // Whether the stored alerts have been read.
   bool is_loaded() const { return store_.is_loaded(); }
@@ -111,6 +111,7 @@ class AlertService {
   void update_quarantine();
 
   Loop& loop_;
+  AlertStorage& storage_;
   AlertNotifier& notifier_;
   RuleEngine engine_;
   SilenceTable silences_;

@@ -1,5 +1,7 @@
 #include "core/andon/alert_store.h"
 
+#include <algorithm>
+
 #include "base/log.h"
 
 namespace gpuyard::andon {
@@ -24,7 +26,10 @@ void AlertStore::on_loaded(const Result<SavedAlerts>& saved,
   }
   error_.reset();
   loaded_ = true;
-  outbox_.restore(saved->messages);
+  for (const OutboxMessage& one : saved->messages) {
+    outbox_.emplace(one.id, one);
+    next_order_ = std::max(next_order_, one.order + 1);
+  }
   on_loaded(*saved);
   for (const OutboxMessage& one : saved->messages) notifier_.send(one);
   if (needs_full_save_) flush();
@@ -34,7 +39,7 @@ void AlertStore::start_without_saved_state(std::uint64_t first_order) {
   if (!error_) error_ = Error{Errc::timed_out, "the disk does not respond"};
   log::error("continuing without the stored alerts: {}", error_->text());
   needs_full_save_ = true;
-  outbox_.start_at(first_order);
+  next_order_ = first_order;
 }
 
 void AlertStore::stage(Alert alert) {
@@ -49,13 +54,13 @@ void AlertStore::stage(Alert alert) {
 void AlertStore::stage_messages(const Alert& alert, const std::vector<std::string>& sinks) {
   for (const std::string& sink : sinks) {
     OutboxMessage message = notifier_.make_message(alert, sink);
-    message.order = outbox_.next_order();
+    message.order = next_order_++;
     transaction_.messages.push_back(std::move(message));
   }
 }
 
 void AlertStore::mark_delivered(const std::string& message_id) {
-  if (!outbox_.remove(message_id)) return;
+  if (outbox_.erase(message_id) == 0) return;
   transaction_.delivered.push_back(message_id);
   flush();
 }
@@ -66,7 +71,7 @@ AlertTransaction AlertStore::full_transaction() const {
   all.alerts = engine_.firing_alerts();
   for (const auto& [number, alert] : unsaved_resolved_) all.alerts.push_back(alert);
   all.silences = silences_.all();
-  for (const auto& [id, one] : outbox_.messages()) all.messages.push_back(one);
+  for (const auto& [id, one] : outbox_) all.messages.push_back(one);
   return all;
 }
 
@@ -78,8 +83,9 @@ void AlertStore::flush(OnSaved on_saved, const Requester& requester) {
   pending->transaction.requester = requester;
   pending->messages = pending->transaction.messages;
   pending->on_saved = std::move(on_saved);
-  std::erase_if(pending->transaction.messages,
-                [this](const OutboxMessage& one) { return !outbox_.add(one); });
+  std::erase_if(pending->transaction.messages, [this](const OutboxMessage& one) {
+    return outbox_.size() >= kMaxOutboxMessages || !outbox_.emplace(one.id, one).second;
+  });
   // Later transactions build on all earlier ones; after a failure everything goes in one.
   if (loaded_ && std::exchange(needs_full_save_, false)) {
     pending->transaction = full_transaction();

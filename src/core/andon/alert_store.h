@@ -23,7 +23,6 @@
 #include "core/andon/alert.h"
 #include "core/andon/alert_notifier.h"
 #include "core/andon/alert_storage.h"
-#include "core/andon/outbox.h"
 #include "core/andon/rule_engine.h"
 #include "core/andon/silences.h"
 
@@ -39,6 +38,7 @@ class AlertStore {
   // A message waits this long for its write to the disk. After that it is sent all the same.
   static constexpr Duration kSaveTimeout = std::chrono::seconds(5);
   static constexpr std::size_t kMaxUnsavedResolved = 1024;  // resolved alerts not yet on disk
+  static constexpr std::size_t kMaxOutboxMessages = 8192;   // more are only sent
 
   // All outlive the store. The engine and the silences are what is saved after an error.
   AlertStore(Loop&, AlertStorage&, AlertNotifier&, const RuleEngine&, const SilenceTable&);
@@ -60,19 +60,12 @@ class AlertStore {
   // but not stored.
   void flush(OnSaved on_saved = nullptr, const Requester& = Requester::daemon());
   bool has_staged() const { return !transaction_.empty(); }
-  // Whether a transaction of this requester would be accepted now.
-  bool has_queue_space(const Requester& requester) const {
-    return storage_.has_queue_space(requester);
-  }
   void mark_delivered(const std::string& message_id);
 
   // Returns an alert that is resolved, but not saved yet.
   const Alert* find_unsaved_resolved(std::uint64_t number) const;
-  bool query_history(AlertHistoryQuery query,
-                     std::function<void(Result<std::vector<Alert>>)> on_result) {
-    return storage_.query_history(std::move(query), std::move(on_result));
-  }
-  const Outbox& outbox() const { return outbox_; }
+  // Returns the messages that their sinks have not accepted yet, by id.
+  const std::map<std::string, OutboxMessage>& outbox() const { return outbox_; }
   bool is_loaded() const { return loaded_; }
   bool has_load_failed() const { return load_failed_; }
   const std::optional<Error>& error() const { return error_; }
@@ -99,7 +92,8 @@ class AlertStore {
   AlertNotifier& notifier_;
   const RuleEngine& engine_;
   const SilenceTable& silences_;
-  Outbox outbox_;
+  std::map<std::string, OutboxMessage> outbox_;      // not accepted by their sinks yet
+  std::uint64_t next_order_ = 1;                     // of the next message
   AlertTransaction transaction_;                     // the next one to be saved
   std::map<std::uint64_t, Alert> unsaved_resolved_;  // resolved, and not saved yet
   bool loaded_ = false;                              // the saved state has been read

@@ -68,22 +68,13 @@ std::uint32_t last_index(const DeviceInfo& info) {
   return info.former_index.value_or(info.index);
 }
 
-// Braces of other words stay: an advice has no placeholder but this.
-std::string fill_in_gpu(std::string advice, const std::string& gpu) {
-  constexpr std::string_view kGpu = "{gpu}";
-  for (std::size_t at = advice.find(kGpu); at != advice.npos; at = advice.find(kGpu, at)) {
-    advice.replace(at, kGpu.size(), gpu);
-    at += gpu.size();
-  }
-  return advice;
-}
-
 void update_texts(Alert& alert, const Rule& rule, double value, const GpuFacts* gpu,
                   bool displaced) {
   alert.value = value;
   alert.severity = rule.severity_of(value);
   const std::string name = spoken_name(alert.gpu, alert.index, !displaced);
-  alert.advice = fill_in_gpu(rule.advice, name);
+  // Braces of other words stay: an advice has no placeholder but this.
+  alert.advice = replace_all(rule.advice, "{gpu}", name);
   alert.message = message_of(
       rule, {name, alert.gpu_name, value, alert.xid, gpu != nullptr ? gpu->why : std::string(),
              alert.driver_text, gpu != nullptr ? gpu->unleased : std::string(),
@@ -193,22 +184,22 @@ std::vector<AlertTransition> RuleEngine::tick(const Facts& facts, TimePoint now,
   for (const GpuFacts& gpu : facts.gpus) {
     if (!is_missing(gpu.info)) indexes_.emplace(gpu.info.index, gpu.info.id);
   }
-  std::vector<AlertTransition> changes;
+  Tick tick{facts, now, wall};
   // Rules that inhibit others go first, so that the others do not fire in the same tick.
   for (const bool inhibits : {true, false}) {
     update_inhibited();
     for (const Rule& rule : rules_) {
       if (!rule.enabled || rule.inhibits.empty() == inhibits) continue;
-      evaluate_all(rule, facts, now, wall, changes);
+      evaluate_all(rule, tick);
     }
   }
   refresh_names(facts);
-  if (now < evict_at_ && evict_at_ - now <= kEvictionInterval) return changes;
+  if (now < evict_at_ && evict_at_ - now <= kEvictionInterval) return std::move(tick.changes);
   evict_at_ = now + kEvictionInterval;
   std::set<DeviceId> present = {DeviceId{}};
   for (const GpuFacts& gpu : facts.gpus) present.insert(gpu.info.id);
-  for (auto& [rule, states] : states_) evict_absent(states, present, now, wall, changes);
-  return changes;
+  for (auto& [rule, states] : states_) evict_absent(states, present, tick);
+  return std::move(tick.changes);
 }
 
 // Rewords the alert's message if its GPU's index now belongs to another GPU, or is its own again.
@@ -242,65 +233,62 @@ void RuleEngine::update_inhibited() {
   }
 }
 
-void RuleEngine::evaluate_all(const Rule& rule, const Facts& facts, TimePoint now, WallTime wall,
-                              std::vector<AlertTransition>& changes) {
+void RuleEngine::evaluate_all(const Rule& rule, Tick& tick) {
   RuleStates& states = states_[rule.name];
   if (rule.is_of_node()) {
-    evaluate(rule, states, nullptr, facts, now, wall, changes);
+    evaluate(rule, states, nullptr, tick);
   } else {
-    resolve_uncovered(states, DeviceId{}, wall, changes);
+    resolve_uncovered(states, DeviceId{}, tick);
   }
-  for (const GpuFacts& gpu : facts.gpus) {
+  for (const GpuFacts& gpu : tick.facts.gpus) {
     if (!rule.is_of_node() && matches_gpu(rule, gpu.info)) {
-      evaluate(rule, states, &gpu, facts, now, wall, changes);
+      evaluate(rule, states, &gpu, tick);
     } else {
-      resolve_uncovered(states, gpu.info.id, wall, changes);
+      resolve_uncovered(states, gpu.info.id, tick);
     }
   }
 }
 
 // Ends the alert of a GPU, or of the machine, that the rule no longer covers.
-void RuleEngine::resolve_uncovered(RuleStates& states, const DeviceId& gpu, WallTime wall,
-                                   std::vector<AlertTransition>& changes) {
+void RuleEngine::resolve_uncovered(RuleStates& states, const DeviceId& gpu, Tick& tick) {
   const auto state = states.find(gpu);
   if (state == states.end()) return;
   if (state->second.alert)
-    resolve(state->second, wall, "its rule now applies to other GPUs", changes);
+    resolve(state->second, tick.wall, "its rule now applies to other GPUs", tick.changes);
   states.erase(state);
 }
 
 std::optional<double> RuleEngine::value_of(const Rule& rule, RuleState& state, const GpuFacts* gpu,
-                                           const Facts& facts, TimePoint now) {
+                                           const Tick& tick) {
   if (const auto* const signal = std::get_if<Signal>(&rule.source)) {
-    return gpu != nullptr ? gpu->signals[*signal] : facts.node[*signal];
+    return gpu != nullptr ? gpu->signals[*signal] : tick.facts.node[*signal];
   }
   if (std::holds_alternative<EventCondition>(rule.source)) {
-    return state.event_window.count(rule.over.value_or(Duration::zero()), now);
+    return state.event_window.count(rule.over.value_or(Duration::zero()), tick.now);
   }
   if (gpu == nullptr || gpu->sample == nullptr) return std::nullopt;
   const auto value = worst_value(std::get<MetricSource>(rule.source), rule.below, *gpu->sample);
-  return value && rule.over ? state.counter_window.add(*value, *rule.over, now) : value;
+  return value && rule.over ? state.counter_window.add(*value, *rule.over, tick.now) : value;
 }
 
-void RuleEngine::evaluate(const Rule& rule, RuleStates& states, const GpuFacts* gpu,
-                          const Facts& facts, TimePoint now, WallTime wall,
-                          std::vector<AlertTransition>& changes) {
+void RuleEngine::evaluate(const Rule& rule, RuleStates& states, const GpuFacts* gpu, Tick& tick) {
   static const DeviceId kNode;
+  const TimePoint now = tick.now;
   RuleState& state = states[gpu != nullptr ? gpu->info.id : kNode];
   state.absent_since.reset();
   if (gpu != nullptr) state.index = last_index(gpu->info);
-  auto value = value_of(rule, state, gpu, facts, now);
+  auto value = value_of(rule, state, gpu, tick);
   const bool can_be_inhibited = gpu != nullptr && inhibited_gpus_.count(gpu->info.id) > 0;
   if (can_be_inhibited && !inhibitor(rule.name, gpu->info.id).empty()) value.reset();
   step(rule, state, value, now);
   if (!value) return;
   if (!state.alert && state.reached_since && now - *state.reached_since >= rule.hold) {
-    fire(rule, state, gpu, facts.simulated, wall, changes);
+    fire(rule, state, gpu, tick);
   } else if (state.alert && state.clear_since && now - *state.clear_since >= rule.clear_hold &&
              !(state.not_clear_before && now < *state.not_clear_before)) {
-    resolve(state, wall, "", changes);
+    resolve(state, tick.wall, "", tick.changes);
   } else if (state.alert) {
-    refresh(rule, state, gpu, changes);
+    refresh(rule, state, gpu, tick.changes);
   }
 }
 
@@ -316,8 +304,7 @@ void RuleEngine::step(const Rule& rule, RuleState& state, std::optional<double> 
   if (value) state.value = *value;
 }
 
-void RuleEngine::fire(const Rule& rule, RuleState& state, const GpuFacts* gpu, bool simulated,
-                      WallTime wall, std::vector<AlertTransition>& changes) {
+void RuleEngine::fire(const Rule& rule, RuleState& state, const GpuFacts* gpu, Tick& tick) {
   Alert alert;
   alert.number = ++last_number_;
   alert.rule = rule.name;
@@ -330,12 +317,12 @@ void RuleEngine::fire(const Rule& rule, RuleState& state, const GpuFacts* gpu, b
   if (alert.xid) state.xids.insert(*alert.xid);
   state.renotify = false;
   state.not_clear_before.reset();
-  alert.fired = wall;
-  alert.simulated = simulated;
+  alert.fired = tick.wall;
+  alert.simulated = tick.facts.simulated;
   state.index_reused = is_index_reused(alert);
   update_texts(alert, rule, state.value, gpu, state.index_reused);
   state.alert = alert;
-  changes.push_back({AlertTransition::Kind::fired, std::move(alert)});
+  tick.changes.push_back({AlertTransition::Kind::fired, std::move(alert)});
 }
 
 void RuleEngine::refresh(const Rule& rule, RuleState& state, const GpuFacts* gpu,
@@ -386,17 +373,16 @@ void RuleEngine::resolve(RuleState& state, WallTime wall, std::string why,
 }
 
 // Removes GPUs that are no longer listed.
-void RuleEngine::evict_absent(RuleStates& states, const std::set<DeviceId>& present, TimePoint now,
-                              WallTime wall, std::vector<AlertTransition>& changes) {
+void RuleEngine::evict_absent(RuleStates& states, const std::set<DeviceId>& present, Tick& tick) {
   for (auto state = states.begin(); state != states.end();) {
     RuleState& one = state->second;
     const bool gone = present.count(state->first) == 0;
-    if (gone && !one.absent_since) one.absent_since = now;
-    if (!gone || (one.alert && now - *one.absent_since < kAbsentRetention)) {
+    if (gone && !one.absent_since) one.absent_since = tick.now;
+    if (!gone || (one.alert && tick.now - *one.absent_since < kAbsentRetention)) {
       ++state;
       continue;
     }
-    if (one.alert) resolve(one, wall, "the GPU is no longer in this machine", changes);
+    if (one.alert) resolve(one, tick.wall, "the GPU is no longer in this machine", tick.changes);
     state = states.erase(state);
   }
 }
@@ -480,12 +466,8 @@ void RuleEngine::record_notified(std::uint64_t number, std::optional<int> severi
 }
 
 RuleEngine::RuleState* RuleEngine::state_of(std::uint64_t number) {
-  for (auto& [rule, states] : states_) {
-    for (auto& [gpu, state] : states) {
-      if (state.alert && state.alert->number == number) return &state;
-    }
-  }
-  return nullptr;
+  const Alert* const alert = find(number);
+  return alert != nullptr ? &states_.at(alert->rule).at(alert->gpu) : nullptr;
 }
 
 const Alert* RuleEngine::find(std::uint64_t number) const {

@@ -129,29 +129,30 @@ class RuleEngine {
     EventWindow event_window;
   };
   using RuleStates = std::map<DeviceId, RuleState>;
+  // What one tick is given, and the changes that it finds.
+  struct Tick {
+    const Facts& facts;
+    TimePoint now;
+    WallTime wall;
+    std::vector<AlertTransition> changes = {};
+  };
 
   void set_rules(Rules);
   void enqueue_event(std::vector<DeviceEvent>& queue, const DeviceEvent&);
   void count_events();
   void count_echoes();
   void update_inhibited();
-  void evaluate_all(const Rule&, const Facts&, TimePoint now, WallTime wall,
-                    std::vector<AlertTransition>&);
-  void evaluate(const Rule&, RuleStates&, const GpuFacts*, const Facts&, TimePoint now,
-                WallTime wall, std::vector<AlertTransition>&);
+  void evaluate_all(const Rule&, Tick&);
+  void evaluate(const Rule&, RuleStates&, const GpuFacts*, Tick&);
   static void step(const Rule&, RuleState&, std::optional<double> value, TimePoint now);
-  static std::optional<double> value_of(const Rule&, RuleState&, const GpuFacts*, const Facts&,
-                                        TimePoint now);
-  void fire(const Rule&, RuleState&, const GpuFacts*, bool simulated, WallTime wall,
-            std::vector<AlertTransition>&);
+  static std::optional<double> value_of(const Rule&, RuleState&, const GpuFacts*, const Tick&);
+  void fire(const Rule&, RuleState&, const GpuFacts*, Tick&);
   static void count(RuleState&, const DeviceEvent&);
-  void resolve_uncovered(RuleStates&, const DeviceId&, WallTime wall,
-                         std::vector<AlertTransition>&);
+  static void resolve_uncovered(RuleStates&, const DeviceId&, Tick&);
   void refresh(const Rule&, RuleState&, const GpuFacts*, std::vector<AlertTransition>&);
   void refresh_names(const Facts&);
   static void resolve(RuleState&, WallTime wall, std::string why, std::vector<AlertTransition>&);
-  static void evict_absent(RuleStates&, const std::set<DeviceId>& present, TimePoint now,
-                           WallTime wall, std::vector<AlertTransition>&);
+  static void evict_absent(RuleStates&, const std::set<DeviceId>& present, Tick&);
   RuleState* state_of(std::uint64_t number);
   const Alert* alert_of(const std::string& rule, const DeviceId& gpu) const;
 

@@ -149,46 +149,29 @@ std::optional<std::string> text_of(const toml::node& node) {
   return text && text->size() <= kMaxTextLength ? std::move(text) : std::nullopt;
 }
 
-template <auto Member>
-ValueError read_text(Rule& rule, const toml::node& node) {
-  auto text = text_of(node);
-  if (!text) return kDefaultMessage;
-  rule.*Member = *std::move(text);
-  return {};
-}
-
-template <auto Member>
-ValueError read_texts(Rule& rule, const toml::node& node) {
+std::optional<std::vector<std::string>> texts_of(const toml::node& node) {
   auto texts = toml_as<std::vector<std::string>>(node);
-  if (!texts || texts->size() > kMaxListLength) return kDefaultMessage;
+  if (!texts || texts->size() > kMaxListLength) return std::nullopt;
   const auto too_long = [](const std::string& text) { return text.size() > kMaxTextLength; };
-  if (std::ranges::any_of(*texts, too_long)) return kDefaultMessage;
-  rule.*Member = *std::move(texts);
-  return {};
+  return std::ranges::any_of(*texts, too_long) ? std::nullopt : std::move(texts);
 }
 
-template <auto Member>
-ValueError read_flag(Rule& rule, const toml::node& node) {
-  const auto flag = toml_as<bool>(node);
-  if (!flag) return kDefaultMessage;
-  rule.*Member = *flag;
-  return {};
-}
-
-template <auto Member>
-ValueError read_number(Rule& rule, const toml::node& node) {
+std::optional<Duration> seconds_of(const toml::node& node) {
   const auto value = number_of(node);
+  if (!value || *value < 0 || *value > kMaxSeconds) return std::nullopt;
+  return Duration(static_cast<Duration::rep>(*value * 1e9));
+}
+
+std::optional<Curve> curve_of(const toml::node& node) {
+  return enum_from_name<Curve>(toml_as<std::string>(node).value_or(""));
+}
+
+// Stores what `Parse` makes of the node. The member may be an optional itself.
+template <auto Member, auto Parse>
+ValueError read_member(Rule& rule, const toml::node& node) {
+  auto value = Parse(node);
   if (!value) return kDefaultMessage;
-  const double number = *value;  // the member may be an optional itself
-  rule.*Member = number;
-  return {};
-}
-
-template <auto Member>
-ValueError read_seconds(Rule& rule, const toml::node& node) {
-  const auto value = number_of(node);
-  if (!value || *value < 0 || *value > kMaxSeconds) return kDefaultMessage;
-  rule.*Member = Duration(static_cast<Duration::rep>(*value * 1e9));
+  rule.*Member = *std::move(value);
   return {};
 }
 
@@ -242,13 +225,6 @@ ValueError read_severity(Rule& rule, const toml::node& node) {
   return {};
 }
 
-ValueError read_curve(Rule& rule, const toml::node& node) {
-  const auto curve = enum_from_name<Curve>(toml_as<std::string>(node).value_or(""));
-  if (!curve) return kDefaultMessage;
-  rule.curve = *curve;
-  return {};
-}
-
 ValueError read_message(Rule& rule, const toml::node& node) {
   auto text = text_of(node);
   if (!text || text->empty()) return kDefaultMessage;
@@ -282,18 +258,19 @@ const std::vector<RuleKey>& rule_keys() {
   static const std::vector<RuleKey> keys = {
       {"on", "the name of a signal, an event or a metric", &read_on,
        "The signal, event or metric to watch. Required for a new rule."},
-      {"enabled", kFlagExpected, &read_flag<&Rule::enabled>, "false disables the rule."},
-      {"at", kNumberExpected, &read_number<&Rule::at>,
+      {"enabled", kFlagExpected, &read_member<&Rule::enabled, &toml_as<bool>>,
+       "false disables the rule."},
+      {"at", kNumberExpected, &read_member<&Rule::at, &number_of>,
        "Threshold at which the rule triggers. Required for a new rule."},
-      {"below", kFlagExpected, &read_flag<&Rule::below>,
+      {"below", kFlagExpected, &read_member<&Rule::below, &toml_as<bool>>,
        "true: triggers at or below `at` instead of at or above."},
-      {"clear_at", kNumberExpected, &read_number<&Rule::clear_at>,
+      {"clear_at", kNumberExpected, &read_member<&Rule::clear_at, &number_of>,
        "Clears beyond this value. Default: as soon as `at` is no longer reached."},
-      {"hold_s", kSecondsExpected, &read_seconds<&Rule::hold>,
+      {"hold_s", kSecondsExpected, &read_member<&Rule::hold, &seconds_of>,
        "Seconds for which `at` must stay reached before the rule fires."},
-      {"clear_hold_s", kSecondsExpected, &read_seconds<&Rule::clear_hold>,
+      {"clear_hold_s", kSecondsExpected, &read_member<&Rule::clear_hold, &seconds_of>,
        "Seconds for which it must stay clear before the alert ends."},
-      {"over_s", kSecondsExpected, &read_seconds<&Rule::over>,
+      {"over_s", kSecondsExpected, &read_member<&Rule::over, &seconds_of>,
        "Time window in seconds: counts the events in it, or the growth of a metric."},
       {"xids", "a list of at most 64 numbers from 0 to 65535", &read_xids,
        "With on = \"xid\": the Xid numbers. Default: those that no other rule names."},
@@ -301,25 +278,26 @@ const std::vector<RuleKey>& rule_keys() {
        "With events: only those of these severities. Default: all."},
       {"severity", "an integer from 0 to 100", &read_severity,
        "Fixed severity, independent of the value."},
-      {"curve", "\"none\", \"thermal\", \"memory\", \"power\" or \"idle\"", &read_curve,
+      {"curve", "\"none\", \"thermal\", \"memory\", \"power\" or \"idle\"",
+       &read_member<&Rule::curve, &curve_of>,
        "Severity that depends on the value, instead of `severity`."},
-      {"gpus", kTextsExpected, &read_texts<&Rule::gpus>,
+      {"gpus", kTextsExpected, &read_member<&Rule::gpus, &texts_of>,
        "Only these GPUs, by index, UUID or PCI address. Default: all."},
-      {"inhibits", kTextsExpected, &read_texts<&Rule::inhibits>,
+      {"inhibits", kTextsExpected, &read_member<&Rule::inhibits, &texts_of>,
        "Rules that neither trigger nor clear for the GPU while this one fires; \"*\" for all."},
-      {"notify", kFlagExpected, &read_flag<&Rule::notify>,
+      {"notify", kFlagExpected, &read_member<&Rule::notify, &toml_as<bool>>,
        "false: no sink is notified; `command` still runs."},
-      {"sinks", kTextsExpected, &read_texts<&Rule::sinks>,
+      {"sinks", kTextsExpected, &read_member<&Rule::sinks, &texts_of>,
        "Sinks to notify, whatever the level. Default: all sinks whose min_level is reached."},
-      {"quarantine", kFlagExpected, &read_flag<&Rule::quarantine>,
+      {"quarantine", kFlagExpected, &read_member<&Rule::quarantine, &toml_as<bool>>,
        "true: withholds the GPU from new leases until the alert ends or is acknowledged."},
-      {"cap_w", "a number of watts", &read_number<&Rule::cap_w>,
+      {"cap_w", "a number of watts", &read_member<&Rule::cap_w, &number_of>,
        "Power limit for the GPU while the alert fires."},
-      {"command", kTextsExpected, &read_texts<&Rule::command>,
+      {"command", kTextsExpected, &read_member<&Rule::command, &texts_of>,
        "Program and arguments (no shell), run when the alert fires and when it ends."},
       {"message", kTextExpected, &read_message,
        "Message of the alert; placeholders in braces are filled in. Required for a new rule."},
-      {"advice", kTextExpected, &read_text<&Rule::advice>,
+      {"advice", kTextExpected, &read_member<&Rule::advice, &text_of>,
        "What to do, in one sentence; {gpu} is replaced."},
   };
   return keys;
