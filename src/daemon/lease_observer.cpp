@@ -59,16 +59,6 @@ struct LeaseObserver::PendingObservation {
   Subscription timeout_timer = {};
 };
 
-struct LeaseObserver::PendingLookup {
-  std::function<void(Result<lease::ProcessIdentity>)> on_found;
-  Subscription timeout_timer = {};
-};
-
-struct LeaseObserver::PendingSignal {
-  std::function<void(std::vector<lease::SignalFailure>)> on_done;
-  Subscription timeout_timer = {};
-};
-
 LeaseObserver::LeaseObserver(Loop& loop, Worker& worker, telemetry::Telemetry& telemetry,
                              ProcRoots proc_roots)
     : loop_(loop),
@@ -104,19 +94,13 @@ void LeaseObserver::identify(std::uint32_t pid,
   const std::uint64_t id = next_id_++;
   const auto finish = [this, id](Result<lease::ProcessIdentity> identity) {
     auto lookup = lookups_.extract(id);
-    if (!lookup.empty()) lookup.mapped().on_found(std::move(identity));
+    if (!lookup.empty()) lookup.mapped().on_reply(std::move(identity));
   };
   const bool submitted =
       submit([pid, marks = proc_roots_.marks] { return identity_of(pid, marks); }, finish);
-  lookups_.emplace(id, PendingLookup{std::move(on_found),
-                                     loop_.call_after(submitted ? kReplyTimeout : Duration::zero(),
-                                                      [finish] { finish(timeout_error()); })});
-}
-
-processes::PidOrigin LeaseObserver::pid_origin_of(const Snapshot& snapshot) const {
-  using enum processes::PidOrigin;
-  if (proc_roots_.recorded) return recording;
-  return snapshot.driver.info.simulated ? simulation : driver;
+  lookups_.emplace(id, PendingReply{std::move(on_found),
+                                    loop_.call_after(submitted ? kReplyTimeout : Duration::zero(),
+                                                     [finish] { finish(timeout_error()); })});
 }
 
 void LeaseObserver::observe(std::vector<lease::ObservedLease> leases, std::vector<DeviceId> gpus,
@@ -140,7 +124,7 @@ void LeaseObserver::on_lists(std::uint64_t id, const telemetry::SnapshotPtr& sna
   const bool submitted = submit(
       [reader = reader_, leases = pending.suspects,
        lists = gpu_lists_of(*snapshot, pending.gpus, pending.requested_at),
-       pid_origin = pid_origin_of(*snapshot)] {
+       pid_origin = processes::pid_origin_of(*snapshot, proc_roots_.recorded)] {
         const auto lease_processes = lease_processes_of(leases);
         const auto evidence =
             reader->read(lease_processes, lists.listed, pid_origin, BootClock::now());
@@ -182,7 +166,7 @@ void LeaseObserver::signal(std::vector<lease::ProcessKey> to, int number,
     const auto pending = signals_.extract(id);
     if (pending.empty()) return;
     log_unsignalled(failures);
-    pending.mapped().on_done(std::move(failures));
+    pending.mapped().on_reply(std::move(failures));
   };
   const auto now = [to, number, may_be_of] { return send_signals(to, number, may_be_of); };
   const bool submitted = submit(now, finish);
@@ -192,9 +176,9 @@ void LeaseObserver::signal(std::vector<lease::ProcessKey> to, int number,
   } else {
     for (const lease::ProcessKey& one : to) failures.push_back({one, timeout_error()});
   }
-  signals_.emplace(id, PendingSignal{std::move(on_done),
-                                     loop_.call_after(submitted ? kReplyTimeout : Duration::zero(),
-                                                      [finish, failures] { finish(failures); })});
+  signals_.emplace(id, PendingReply{std::move(on_done),
+                                    loop_.call_after(submitted ? kReplyTimeout : Duration::zero(),
+                                                     [finish, failures] { finish(failures); })});
 }
 
 }  // namespace gpuyard::daemon

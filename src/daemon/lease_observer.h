@@ -51,10 +51,12 @@ class LeaseObserver final : public lease::ProcessObserver {
 
  private:
   struct PendingObservation;
-  struct PendingLookup;
-  struct PendingSignal;
+  template <class Reply>
+  struct PendingReply {
+    std::function<void(Reply)> on_reply;
+    Subscription timeout_timer;
+  };
 
-  processes::PidOrigin pid_origin_of(const Snapshot&) const;
   void on_lists(std::uint64_t id, const telemetry::SnapshotPtr& snapshot);
   void finish_observation(std::uint64_t id, lease::Observation);
   void fail_observation(std::uint64_t id);
@@ -72,8 +74,8 @@ class LeaseObserver final : public lease::ProcessObserver {
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, TimePoint> submitted_at_;  // requests to the worker, since when
   std::map<std::uint64_t, PendingObservation> observations_;
-  std::map<std::uint64_t, PendingLookup> lookups_;
-  std::map<std::uint64_t, PendingSignal> signals_;
+  std::map<std::uint64_t, PendingReply<Result<lease::ProcessIdentity>>> lookups_;
+  std::map<std::uint64_t, PendingReply<std::vector<lease::SignalFailure>>> signals_;
 };
 
 }  // namespace gpuyard::daemon

@@ -22,9 +22,7 @@ std::string lease_of(const DeviceId& gpu, const lease::LeaseManager& leases) {
 
 Recorders::Recorders(Loop& loop, Workers& workers, const config::Config& config, bool recorded,
                      const std::string& boot)
-    : process_tracker_(workers.names, config.processes.proc_root,
-                       recorded ? processes::ProcessTracker::ListSource::recording
-                                : processes::ProcessTracker::ListSource::live),
+    : process_tracker_(workers.names, config.processes.proc_root, recorded),
       bottleneck_detector_(thresholds_of(config.bottleneck)),
       history_db_(std::make_shared<store::HistoryDb>(config.state.directory + "/history.db")),
       history_(loop, workers.query, history_db_, boot),
@@ -40,8 +38,7 @@ bottleneck::ExternalFacts Recorders::external_facts(const DeviceState& device,
                                                     const lease::LeaseManager& leases) const {
   bottleneck::ExternalFacts external;
   if (!leases.grant_error()) external.leased = leases.is_leased(device.info.id);
-  const auto& list = device.sample.processes();
-  const auto* const processes = list ? list->processes() : nullptr;
+  const auto* const processes = device.sample.listed_processes();
   if (processes == nullptr) return external;
   external.cpu_percent = 0;
   for (const GpuProcess& process : *processes) {

@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <string_view>
-#include <thread>
+#include <filesystem>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "base/clock.h"
@@ -48,10 +48,8 @@ void add_hidden(const std::vector<LeaseProcesses>& leases, ProcessTable& table) 
 
 // Returns whether this process has the same number there.
 bool has_same_pids(const std::string& proc_root) {
-  std::array<char, 32> link{};
-  const ssize_t length = ::readlink((proc_root + "/self").c_str(), link.data(), link.size());
-  return length > 0 && std::string_view(link.data(), static_cast<std::size_t>(length)) ==
-                           std::to_string(::getpid());
+  std::error_code failed;
+  return std::filesystem::read_symlink(proc_root + "/self", failed) == std::to_string(::getpid());
 }
 
 Result<GpuUser> check_pid_not_reused(Result<GpuUser> user, TimePoint listed) {

@@ -12,16 +12,9 @@ namespace {
 constexpr const char* kMountInfoPath = "/proc/self/mountinfo";
 constexpr std::size_t kMaxMountInfoBytes = std::size_t{4} << 20U;
 
-bool contains_word(std::string_view list, std::string_view word) {
-  while (!list.empty()) {
-    if (take_until(',', list) == word) return true;
-  }
-  return false;
-}
-
-bool contains_dot_dot(std::string_view path) {
-  while (!path.empty()) {
-    if (take_until('/', path) == "..") return true;
+bool contains_part(std::string_view whole, char separator, std::string_view part) {
+  while (!whole.empty()) {
+    if (take_until(separator, whole) == part) return true;
   }
   return false;
 }
@@ -69,11 +62,11 @@ std::optional<std::uint32_t> GroupMakers::maker_by_owner(const Group& group) con
   const std::string_view first = take_until(',', controllers);
   for (const Mount& mount : mounts_) {
     if (mount.controllers.empty() != first.empty()) continue;
-    if (!first.empty() && !contains_word(mount.controllers, first)) continue;
+    if (!first.empty() && !contains_part(mount.controllers, ',', first)) continue;
     std::string_view below = group.path;
     if (!below.starts_with(mount.root)) continue;
     below.remove_prefix(mount.root.size());
-    if (below.empty() || below.front() != '/' || contains_dot_dot(below)) continue;
+    if (below.empty() || below.front() != '/' || contains_part(below, '/', "..")) continue;
     const std::string directory = mount.mount_point + std::string(below);
     const auto owner = owner_of_directory(directory);
     const auto above = owner_of_directory(parent_directory(directory));

@@ -5,8 +5,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -102,10 +103,8 @@ bool can_signal(std::uint32_t uid) {
 }
 
 PidNamespaceId own_pid_namespace() {
-  std::array<char, 64> link{};
-  const ssize_t length = ::readlink("/proc/self/ns/pid", link.data(), link.size());
-  return {gpuyard::boot_id(),
-          length > 0 ? std::string(link.data(), static_cast<std::size_t>(length)) : ""};
+  std::error_code failed;
+  return {gpuyard::boot_id(), std::filesystem::read_symlink("/proc/self/ns/pid", failed)};
 }
 
 // The kernel gives the first namespace this inode number since Linux 3.8, which added the links.

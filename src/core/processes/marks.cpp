@@ -65,15 +65,14 @@ std::uint32_t program_of(std::string_view command) {
 
 const std::string* MarkReader::mark_of(const ScanTarget& target, TimePoint now, TimePoint until) {
   const auto known = cache_.find(target.process.pid);
-  const bool same = known != cache_.end() && known->second.target.process == target.process &&
-                    known->second.target.program == target.program;
+  const bool same = known != cache_.end() && known->second.is_of(target);
   if (same && !target.reread && target.process.started + kStartupPeriod < now)
-    return &known->second.mark;
+    return &known->second.lease;
   auto mark = read_mark(proc_root_, target.process, until);
   if (!mark) return nullptr;
   if (cache_.size() >= kMaxCachedMarks) cache_.clear();
-  return &cache_.insert_or_assign(target.process.pid, CachedMark{target, *std::move(mark)})
-              .first->second.mark;
+  return &cache_.insert_or_assign(target.process.pid, KnownMark{target, *std::move(mark)})
+              .first->second.lease;
 }
 
 std::vector<MarkIndex> MarkReader::read(std::span<const ScanTarget> processes,
@@ -105,7 +104,7 @@ std::vector<EnvironmentScanner::Mark> EnvironmentScanner::read(
         reader_.read(processes, leases, now, BootClock::now() + MarkReader::kLoadTimeout);
   }
   std::vector<Mark> marks;
-  std::map<std::uint32_t, LastMark> seen;
+  std::map<std::uint32_t, KnownMark> seen;
   for (std::size_t i = 0; i < processes.size(); ++i) {
     const ScanTarget& target = processes[i];
     const MarkIndex mark_index = (*mark_indexes)[i];
@@ -114,16 +113,14 @@ std::vector<EnvironmentScanner::Mark> EnvironmentScanner::read(
       mark.lease = leases[static_cast<std::size_t>(mark_index)];
     } else if (mark_index == kMarkUnreadable) {
       const auto last = last_marks_.find(target.process.pid);
-      if (last != last_marks_.end() && last->second.process == target.process &&
-          last->second.program == target.program) {
+      if (last != last_marks_.end() && last->second.is_of(target)) {
         mark.lease = last->second.lease;
       } else {
         mark.known = !lost;
       }
     }
     if (!mark.lease.empty()) {
-      seen.insert_or_assign(target.process.pid,
-                            LastMark{target.process, target.program, mark.lease});
+      seen.insert_or_assign(target.process.pid, KnownMark{target, mark.lease});
     }
     marks.push_back(std::move(mark));
   }

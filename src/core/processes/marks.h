@@ -41,6 +41,16 @@ struct ScanTarget {
 
 std::uint32_t program_of(std::string_view command);
 
+struct KnownMark {
+  ScanTarget target;
+  std::string lease;  // that the environment names, or ""
+
+  // Returns whether it is the same process, still with the same program.
+  bool is_of(const ScanTarget& now) const {
+    return target.process == now.process && target.program == now.program;
+  }
+};
+
 // An index into the list of leases of the request, or one of the two below.
 using MarkIndex = std::int32_t;
 inline constexpr MarkIndex kNoMark = -1;
@@ -65,16 +75,12 @@ class MarkReader {
                               TimePoint now, TimePoint until);
 
  private:
-  struct CachedMark {
-    ScanTarget target;
-    std::string mark;
-  };
   static constexpr std::size_t kMaxCachedMarks = 2 * ProcessTable::kMaxRows;
 
   const std::string* mark_of(const ScanTarget&, TimePoint now, TimePoint until);
 
   std::string proc_root_;
-  std::map<std::uint32_t, CachedMark> cache_;
+  std::map<std::uint32_t, KnownMark> cache_;
 };
 
 // The marks of processes, by `gpuyard marks` if it replies. Thread: worker.
@@ -93,17 +99,11 @@ class EnvironmentScanner {
                          TimePoint now);
 
  private:
-  struct LastMark {
-    ProcessKey process;
-    std::uint32_t program = 0;
-    std::string lease;
-  };
-
   MarkReader reader_;
   PidSpace pid_space_;
   std::shared_ptr<MarkClient> client_;
   // The marks that stay known while `gpuyard marks` does not reply.
-  std::map<std::uint32_t, LastMark> last_marks_;
+  std::map<std::uint32_t, KnownMark> last_marks_;
 };
 
 }  // namespace gpuyard::processes

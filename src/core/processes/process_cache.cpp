@@ -138,6 +138,11 @@ ProcessCache::ListTimes list_times_of(const Snapshot& snapshot) {
   return listed;
 }
 
+PidOrigin pid_origin_of(const Snapshot& snapshot, bool recorded) {
+  if (recorded) return PidOrigin::recording;
+  return snapshot.driver.info.simulated ? PidOrigin::simulation : PidOrigin::driver;
+}
+
 Result<void> check_pid_origin(PidOrigin pid_origin, const std::string& proc_root) {
   if (pid_origin == PidOrigin::simulation) return {};
   if (pid_origin == PidOrigin::driver) return check_pid_namespace(proc_root);

@@ -82,6 +82,9 @@ enum class PidOrigin {
   recording,   // other processes may have them by now
 };
 
+// `recorded`: the lists come from a recording.
+PidOrigin pid_origin_of(const Snapshot&, bool recorded);
+
 // Returns an error if the numbers name no processes in this /proc.
 Result<void> check_pid_origin(PidOrigin, const std::string& proc_root);
 

@@ -14,16 +14,16 @@ struct ProcessTracker::WorkerState {
   UserNames names;  // used only on the worker's thread
 };
 
-ProcessTracker::ProcessTracker(Worker& worker, std::string proc_root, ListSource list_source)
+ProcessTracker::ProcessTracker(Worker& worker, std::string proc_root, bool recorded)
     : worker_(worker),
-      list_source_(list_source),
+      recorded_(recorded),
       worker_state_(new WorkerState{ProcessReader(std::move(proc_root)), UserNames()}) {}
 
 ProcessTracker::~ProcessTracker() = default;
 
 void ProcessTracker::on_snapshot(const Snapshot& snapshot) {
   auto listed = list_times_of(snapshot);
-  simulated_ = snapshot.driver.info.simulated;
+  pid_origin_ = pid_origin_of(snapshot, recorded_);
   if (listed != list_times_) {  // lists are made every few seconds, snapshots every second
     list_times_ = std::move(listed);
     cache_.update_lists(list_times_);
@@ -33,12 +33,9 @@ void ProcessTracker::on_snapshot(const Snapshot& snapshot) {
 }
 
 void ProcessTracker::request_facts() {
-  const PidOrigin pid_origin = list_source_ == ListSource::recording ? PidOrigin::recording
-                               : simulated_                          ? PidOrigin::simulation
-                                                                     : PidOrigin::driver;
   facts_requested_ = run_on_worker(
       worker_,
-      [state = worker_state_, queries = cache_.queries(), pid_origin] {
+      [state = worker_state_, queries = cache_.queries(), pid_origin = pid_origin_] {
         return look_up_processes(state->reader, queries, pid_origin);
       },
       [this](std::vector<ProcessLookup> lookups) {

@@ -18,8 +18,8 @@ namespace gpuyard::processes {
 
 class ProcessTracker {
  public:
-  enum class ListSource { live, recording };
-  ProcessTracker(Worker&, std::string proc_root, ListSource);
+  // `recorded`: the lists come from a recording.
+  ProcessTracker(Worker&, std::string proc_root, bool recorded);
   ~ProcessTracker();
 
   void on_snapshot(const Snapshot&);
@@ -32,11 +32,11 @@ class ProcessTracker {
   void request_names();
 
   Worker& worker_;
-  const ListSource list_source_;
+  const bool recorded_;
   std::shared_ptr<WorkerState> worker_state_;
   ProcessCache cache_;
   ProcessCache::ListTimes list_times_;
-  bool simulated_ = false;
+  PidOrigin pid_origin_ = PidOrigin::driver;
   bool needs_refresh_ = false;    // there are queries for the worker
   bool facts_requested_ = false;  // the worker has not replied yet
   bool names_requested_ = false;

@@ -30,7 +30,7 @@ class ProcessTrackerTest : public ::testing::Test {
 
   ProcTree proc_;
   ManualWorker worker_;
-  ProcessTracker watch_{worker_, proc_.root(), ProcessTracker::ListSource::live};
+  ProcessTracker watch_{worker_, proc_.root(), false};
 };
 
 TEST_F(ProcessTrackerTest, ListedProcessIsResolvedByWorker) {
@@ -121,7 +121,7 @@ TEST_F(ProcessTrackerTest, ThousandsOfProcessesAreQueried) {
 
 TEST_F(ProcessTrackerTest, PidFromRecordingIsUnsupported) {
   proc_.put({.pid = 7});
-  ProcessTracker replaying(worker_, proc_.root(), ProcessTracker::ListSource::recording);
+  ProcessTracker replaying(worker_, proc_.root(), true);
   replaying.on_snapshot(listing({7}));
   worker_.run_all();
   EXPECT_EQ(replaying.directory().find(7).error().code, Errc::unsupported);
