@@ -44,14 +44,14 @@ class BottleneckRecorder {
   static constexpr Duration kSaveInterval = std::chrono::minutes(1);
 
   BottleneckRecorder(Worker& worker, std::shared_ptr<BottleneckSpanArchive> archive)
-      : archive_(std::move(archive)), writer_(worker, archive_) {}
+      : writer_(worker, std::move(archive)) {}
 
   // Records the results of BottleneckDetector::detect().
   void on_snapshot(const Snapshot&);
 
   // For a task on the worker, with archive(): merge_open_records().
   std::vector<BottleneckSpan> open_spans() const;
-  const std::shared_ptr<BottleneckSpanArchive>& archive() const { return archive_; }
+  const std::shared_ptr<BottleneckSpanArchive>& archive() const { return writer_.archive(); }
 
   // Gives the worker all that is not on disk yet; called before the end.
   void flush();
@@ -60,7 +60,6 @@ class BottleneckRecorder {
   void update_span(const DeviceState&, WallTime);
   void end_span(BottleneckSpan&);
 
-  std::shared_ptr<BottleneckSpanArchive> archive_;
   std::map<DeviceId, BottleneckSpan> open_spans_;
   ArchiveWriter<BottleneckSpan> writer_;
   TimePoint last_save_at_;

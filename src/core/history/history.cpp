@@ -49,7 +49,7 @@ void History::flush_next_due() {
   const std::int64_t now = clock_.run().last_ms;
   const auto is_evicted = [&](const auto& entry) { return rings_.find(entry.first) == nullptr; };
   std::erase_if(saved_at_ms_, is_evicted);
-  std::erase_if(progress_->stored_hour_ms, is_evicted);
+  std::erase_if(*stored_hour_ms_, is_evicted);
   for (const auto& [uuid, gpu] : rings_.gpus()) {
     const auto last = saved_at_ms_.try_emplace(uuid, now).first;
     if (now - last->second < kSaveIntervalMs) continue;
@@ -60,9 +60,9 @@ void History::flush_next_due() {
 
 bool History::save(const std::string& uuid, const Rings::Gpu& gpu) {
   // An hour is rewritten until a put of the next one has succeeded.
-  const auto stored = progress_->stored_hour_ms.find(uuid);
+  const auto stored = stored_hour_ms_->find(uuid);
   MinuteBatch batch{
-      clock_.run(), stored != progress_->stored_hour_ms.end() ? stored->second : INT64_MIN, {}};
+      clock_.run(), stored != stored_hour_ms_->end() ? stored->second : INT64_MIN, {}};
   for (const Series& series : gpu.series) {
     batch.series.emplace_back(SeriesKey{uuid, json_key(row_of(series.metric())), series.element()},
                               series.ten_second_buckets(batch.from_ms));
@@ -70,8 +70,8 @@ bool History::save(const std::string& uuid, const Rings::Gpu& gpu) {
   const std::int64_t hour_ms = span_begin(batch.run.last_ms, kHourMs);
   return run_on_worker(
       worker_, [batch = std::move(batch), storage = storage_] { return write(batch, *storage); },
-      [progress = progress_, uuid, hour_ms](const Result<void>& result) {
-        if (result) progress->stored_hour_ms[uuid] = hour_ms;
+      [stored_hours = stored_hour_ms_, uuid, hour_ms](const Result<void>& result) {
+        if (result) (*stored_hours)[uuid] = hour_ms;
       });
 }
 

@@ -59,11 +59,6 @@ class History {
   const Rings& rings() const { return rings_; }
 
  private:
-  // Shared with tasks, which may outlive the history.
-  struct Progress {
-    std::map<std::string, std::int64_t> stored_hour_ms;  // by UUID: all hours before are on disk
-  };
-
   void flush_next_due();
   bool save(const std::string& uuid, const Rings::Gpu&);
   PreparedQuery prepare_query(const Query&) const;
@@ -73,9 +68,10 @@ class History {
   std::shared_ptr<MinuteStorage> storage_;
   WallClock clock_;
   Rings rings_;
-  std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
-  // By UUID: time of the last put, or of the first snapshot.
-  std::map<std::string, std::int64_t> saved_at_ms_;
+  using TimesMs = std::map<std::string, std::int64_t>;  // by UUID
+  // All hours before are on disk. Shared with tasks, which may outlive the history.
+  std::shared_ptr<TimesMs> stored_hour_ms_ = std::make_shared<TimesMs>();
+  TimesMs saved_at_ms_;  // the last put, or the first snapshot
 };
 
 }  // namespace gpuyard::history

@@ -45,14 +45,9 @@ std::optional<std::int64_t> length_of(std::string_view text, std::string_view pl
   return static_cast<std::int64_t>(ms);
 }
 
-std::optional<int> parse_digits(std::string_view text, std::size_t at, std::size_t count) {
-  int value = 0;
+std::optional<unsigned> parse_digits(std::string_view text, std::size_t at, std::size_t count) {
   if (text.size() < at + count) return std::nullopt;
-  for (const char c : text.substr(at, count)) {
-    if (c < '0' || c > '9') return std::nullopt;
-    value = value * 10 + (c - '0');
-  }
-  return value;
+  return parse_number<unsigned>(text.substr(at, count));
 }
 
 // Reads the seconds after the minute: ":05.250Z", "Z" or nothing.
@@ -71,9 +66,8 @@ std::optional<std::int64_t> parse_date_time(std::string_view text) {
   const auto month = parse_digits(text, 5, 2);
   const auto day = parse_digits(text, 8, 2);
   if (!year || !month || !day || text[4] != '-' || text[7] != '-') return std::nullopt;
-  const std::chrono::year_month_day date{std::chrono::year(*year),
-                                         std::chrono::month(static_cast<unsigned>(*month)),
-                                         std::chrono::day(static_cast<unsigned>(*day))};
+  const std::chrono::year_month_day date{std::chrono::year(static_cast<int>(*year)),
+                                         std::chrono::month(*month), std::chrono::day(*day)};
   if (!date.ok()) return std::nullopt;
   const std::chrono::milliseconds begin = std::chrono::sys_days(date).time_since_epoch();
   if (text.size() == 10) return begin.count();

@@ -52,7 +52,7 @@ class ProcessRecorder {
   static constexpr Duration kSaveInterval = std::chrono::minutes(5);
 
   ProcessRecorder(Worker& worker, std::shared_ptr<ProcessSpanArchive> archive, std::string boot_id)
-      : archive_(std::move(archive)), boot_id_(std::move(boot_id)), writer_(worker, archive_) {}
+      : boot_id_(std::move(boot_id)), writer_(worker, std::move(archive)) {}
 
   // Returns the lease that has a GPU; "": none.
   using LeaseLookup = std::function<std::string(const DeviceId&)>;
@@ -60,7 +60,7 @@ class ProcessRecorder {
 
   // For a task on the worker, with archive(): merge_open_records().
   std::vector<ProcessSpan> open_spans() const;
-  const std::shared_ptr<ProcessSpanArchive>& archive() const { return archive_; }
+  const std::shared_ptr<ProcessSpanArchive>& archive() const { return writer_.archive(); }
 
   // Gives the worker all that is not on disk yet; called before the end.
   void flush();
@@ -77,7 +77,6 @@ class ProcessRecorder {
                     const ProcessDirectory&, const LeaseLookup&);
   void end_span(OpenSpan&);
 
-  std::shared_ptr<ProcessSpanArchive> archive_;
   std::string boot_id_;
   std::map<Key, OpenSpan> open_spans_;
   std::map<DeviceId, TimePoint> listed_at_;  // the newest list that was recorded

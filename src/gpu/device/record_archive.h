@@ -55,6 +55,8 @@ class ArchiveWriter {
   ArchiveWriter(Worker& worker, std::shared_ptr<RecordArchive<Record>> archive)
       : worker_(worker), archive_(std::move(archive)) {}
 
+  const std::shared_ptr<RecordArchive<Record>>& archive() const { return archive_; }
+
   void add(const Record& record) {
     if (queued_.size() >= kMaxQueuedRecords) queued_.erase(queued_.begin());
     queued_.push_back(record);
