@@ -18,13 +18,6 @@ std::optional<usage::GaugeValue> gauge_value_of(const Sample& sample, Metric met
   return usage::GaugeValue{reading->taken, *reading->number()};
 }
 
-std::optional<usage::EnergyTotal> energy_total_of(
-    const std::optional<energy::BookedEnergy>& booked) {
-  if (!booked) return std::nullopt;
-  return usage::EnergyTotal{booked->taken, booked->energy_mj, booked->estimated_mj,
-                            booked->unknown};
-}
-
 }  // namespace
 
 UsageAdapter::UsageAdapter(Loop& loop, telemetry::Telemetry& telemetry, energy::Meter& meter,
@@ -42,11 +35,10 @@ usage::UsageSnapshot UsageAdapter::readings_of(const Snapshot& snapshot) const {
   usage::UsageSnapshot readings{snapshot.taken, snapshot.wall};
   const bool simulated = snapshot.driver.info.simulated;
   for (const DeviceState& device : snapshot.devices) {
-    readings.gpus.push_back(
-        {device.info.id,
-         energy_total_of(meter_.ledger().booked_energy(device.info.uuid, simulated)),
-         gauge_value_of(device.sample, Metric::utilization_gpu),
-         gauge_value_of(device.sample, Metric::memory_used)});
+    readings.gpus.push_back({device.info.id,
+                             meter_.ledger().booked_energy(device.info.uuid, simulated),
+                             gauge_value_of(device.sample, Metric::utilization_gpu),
+                             gauge_value_of(device.sample, Metric::memory_used)});
   }
   readings.max_step = max_step(snapshot);
   return readings;

@@ -242,14 +242,14 @@ std::vector<SavedAccount> Ledger::accounts() const {
   return all;
 }
 
-std::optional<BookedEnergy> Ledger::booked_energy(std::string_view uuid, bool simulated) const {
+std::optional<EnergyTotal> Ledger::booked_energy(std::string_view uuid, bool simulated) const {
   const std::size_t entry_index = entry_index_of(uuid, simulated);
   if (entry_index == kNoEntry || !entries_[entry_index].initial_amounts) return std::nullopt;
   const Amounts& before = *entries_[entry_index].initial_amounts;
   const AccountState& state = entries_[entry_index].account.state();
-  return BookedEnergy{state.amounts.unattributed_mj - before.unattributed_mj,
-                      state.amounts.estimated_mj - before.estimated_mj,
-                      state.amounts.unknown - before.unknown, state.last_reading_at};
+  return EnergyTotal{state.last_reading_at, state.amounts.unattributed_mj - before.unattributed_mj,
+                     state.amounts.estimated_mj - before.estimated_mj,
+                     state.amounts.unknown - before.unknown};
 }
 
 void Ledger::restore(LedgerState saved, TimePoint now, WallTime wall) {

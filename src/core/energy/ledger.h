@@ -16,6 +16,7 @@
 
 #include "base/result.h"
 #include "core/energy/account.h"
+#include "gpu/device/energy_total.h"
 #include "gpu/device/snapshot.h"
 
 namespace gpuyard::energy {
@@ -142,17 +143,6 @@ struct WindowRequest {
   bool privileged = false;  // of an administrator
 };
 
-// The energy booked for one GPU since its first reading in this run of the daemon. Only grows, also
-// when the accounts of an earlier daemon are restored.
-struct BookedEnergy {
-  std::int64_t energy_mj = 0;
-  std::int64_t estimated_mj = 0;
-  Duration unknown{};
-  TimePoint taken;  // of the account's last reading
-
-  friend bool operator==(const BookedEnergy&, const BookedEnergy&) = default;
-};
-
 class Ledger {
  public:
   static constexpr std::size_t kMaxWindows = 256;
@@ -182,7 +172,7 @@ class Ledger {
   std::vector<SavedAccount> accounts() const;
 
   // Returns nothing if the GPU was not read yet.
-  std::optional<BookedEnergy> booked_energy(std::string_view uuid, bool simulated) const;
+  std::optional<EnergyTotal> booked_energy(std::string_view uuid, bool simulated) const;
 
   // Puts the accounts of an earlier daemon before those that exist already.
   void restore(LedgerState, TimePoint now, WallTime);

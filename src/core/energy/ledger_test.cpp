@@ -156,7 +156,7 @@ TEST_F(LedgerTest, BookedEnergyExcludesEarlierDaemonRuns) {
   restart();
   EXPECT_FALSE(ledger_.booked_energy("GPU-0", false)) << "nothing of this life yet";
   tick(60);  // the first reading of this daemon; the energy before it is of the down time
-  EXPECT_EQ(ledger_.booked_energy("GPU-0", false), (BookedEnergy{0, 0, seconds(0), now_}));
+  EXPECT_EQ(ledger_.booked_energy("GPU-0", false), (EnergyTotal{now_, 0, 0, seconds(0)}));
   tick(10);
   EXPECT_EQ(ledger_.booked_energy("GPU-0", false)->energy_mj, 1'000'000);
 }

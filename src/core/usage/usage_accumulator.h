@@ -14,18 +14,9 @@
 #include "base/limits.h"
 #include "base/retention.h"
 #include "core/usage/usage_storage.h"
+#include "gpu/device/energy_total.h"
 
 namespace gpuyard::usage {
-
-// The energy of a GPU since this daemon first read it. Only grows.
-struct EnergyTotal {
-  TimePoint taken;
-  std::int64_t energy_mj = 0;
-  std::int64_t estimated_mj = 0;
-  Duration unknown{};  // time whose energy is not, or not wholly, known
-
-  friend bool operator==(const EnergyTotal&, const EnergyTotal&) = default;
-};
 
 struct GaugeValue {
   TimePoint taken;
