@@ -141,12 +141,11 @@ Result<void> check_library(const std::string& path) {
 
 Result<void> check_config(const config::Config& config) {
   const config::Config::Server& server = config.server;
-  auto valid = check_listeners(config, "server", server.listen, server.socket);
-  if (valid) valid = check_plain_tcp(config, "server", server.listen, server.insecure_read_only);
-  if (valid) valid = check_tls(config);
-  if (!valid) return valid;
-  if (valid = check_lease_socket(config); !valid) return valid;
-  if (valid = check_zeus(config); !valid) return valid;
+  GPUYARD_TRY(check_listeners(config, "server", server.listen, server.socket));
+  GPUYARD_TRY(check_plain_tcp(config, "server", server.listen, server.insecure_read_only));
+  GPUYARD_TRY(check_tls(config));
+  GPUYARD_TRY(check_lease_socket(config));
+  GPUYARD_TRY(check_zeus(config));
   if (auto prefix = metrics::check_prefix(config.metrics.prefix); !prefix) {
     return std::move(prefix).error().in("metrics.prefix");
   }

@@ -66,26 +66,29 @@ Daemon::Daemon(http::IoLoop& loop, const ServeOptions& options, AlertConfig aler
 
 void Daemon::add_snapshot_consumers() {
   using telemetry::SnapshotPtr;
-  pipeline_.add("driver", [this](const SnapshotPtr& now) { driver_.on_snapshot(*now); });
-  pipeline_.add("api", [this](const SnapshotPtr& now) { api_.on_snapshot(now); });
-  pipeline_.add("changes", [this](const SnapshotPtr& now) {
-    recorders_.record_changes(*now, driver_.event_log());
-  });
-  pipeline_.add("machine memory", [this](const SnapshotPtr& now) {
-    for (events::Event& missing : machine_memory_.on_snapshot(*now))
-      driver_.event_log().add(std::move(missing));
-  });
-  pipeline_.add("recorders",
-                [this](const SnapshotPtr& now) { recorders_.on_snapshot(*now, leases_.leases()); });
-  pipeline_.add("energy", [this](const SnapshotPtr& now) { energy_.meter().on_snapshot(*now); });
-  // Before leases: a GPU that it quarantines is not granted from this reading on.
-  pipeline_.add("alerts", [this](const SnapshotPtr& now) { alerts_.on_snapshot(*now); });
-  pipeline_.add("leases", [this](const SnapshotPtr& now) {
-    leases_.on_snapshot(*now, [this](const DeviceId& gpu) { return quarantine_reason(gpu); });
-  });
-  // After the meter, whose joules it divides among leases.
-  pipeline_.add("usage", [this](const SnapshotPtr& now) { usage_.on_snapshot(*now); });
-  pipeline_.add("readiness", [this](const SnapshotPtr& now) { notify_ready(*now); });
+  snapshot_consumers_ = {
+      {"driver", [this](const SnapshotPtr& now) { driver_.on_snapshot(*now); }},
+      {"api", [this](const SnapshotPtr& now) { api_.on_snapshot(now); }},
+      {"changes",
+       [this](const SnapshotPtr& now) { recorders_.record_changes(*now, driver_.event_log()); }},
+      {"machine memory",
+       [this](const SnapshotPtr& now) {
+         for (events::Event& missing : machine_memory_.on_snapshot(*now))
+           driver_.event_log().add(std::move(missing));
+       }},
+      {"recorders",
+       [this](const SnapshotPtr& now) { recorders_.on_snapshot(*now, leases_.leases()); }},
+      {"energy", [this](const SnapshotPtr& now) { energy_.meter().on_snapshot(*now); }},
+      // Before leases: a GPU that it quarantines is not granted from this reading on.
+      {"alerts", [this](const SnapshotPtr& now) { alerts_.on_snapshot(*now); }},
+      {"leases",
+       [this](const SnapshotPtr& now) {
+         leases_.on_snapshot(*now, [this](const DeviceId& gpu) { return quarantine_reason(gpu); });
+       }},
+      // After the meter, whose joules it divides among leases.
+      {"usage", [this](const SnapshotPtr& now) { usage_.on_snapshot(*now); }},
+      {"readiness", [this](const SnapshotPtr& now) { notify_ready(*now); }},
+  };
 }
 
 // An alert ends only by newer readings.
@@ -124,8 +127,9 @@ void Daemon::start() {
   driver_.event_log().set_listener([this](const events::Event& event) { api_.on_event(event); });
   driver_.telemetry().set_annotator(
       [this](Snapshot& snapshot) { recorders_.annotate(snapshot, leases_.leases()); });
-  driver_.telemetry().set_listener(
-      [this](const telemetry::SnapshotPtr& now) { pipeline_.run(now); });
+  driver_.telemetry().set_listener([this](const telemetry::SnapshotPtr& now) {
+    for (const auto& [name, consume] : snapshot_consumers_) consume(now);
+  });
   energy_.meter().start();
   control_.control().set_on_operation([this](const control::Operation& operation) {
     post_after_response([this, operation] { api_.on_operation(operation); });

@@ -5,6 +5,8 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/lifetime.h"
@@ -22,7 +24,6 @@
 #include "daemon/recorders.h"
 #include "daemon/serve.h"
 #include "daemon/service_manager.h"
-#include "daemon/snapshot_pipeline.h"
 #include "daemon/usage_adapter.h"
 #include "daemon/workers.h"
 #include "io/http/loop.h"
@@ -49,7 +50,10 @@ class Daemon {
   void reload();
   const std::vector<std::string>& listen_addresses() const { return api_.listen_addresses(); }
   // The consumers of each snapshot, in order.
-  const SnapshotPipeline& pipeline() const { return pipeline_; }
+  // The consumers of each snapshot, in the order in which they get it.
+  using SnapshotConsumers =
+      std::vector<std::pair<std::string_view, std::function<void(const telemetry::SnapshotPtr&)>>>;
+  const SnapshotConsumers& snapshot_consumers() const { return snapshot_consumers_; }
 
  private:
   void add_snapshot_consumers();
@@ -81,7 +85,7 @@ class Daemon {
   AlertAdapter alerts_;
   ConfigReloader config_reloader_;
   ApiServer api_;
-  SnapshotPipeline pipeline_;
+  SnapshotConsumers snapshot_consumers_;
   Lifetime lifetime_;
 };
 

@@ -1,5 +1,8 @@
 #include "daemon/daemon.h"
 
+#include <ranges>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +20,8 @@ TEST(Daemon, SnapshotReachesItsConsumersInThisOrder) {
   options.config.state.directory = directory.path();
   http::IoLoop loop;
   const Daemon daemon(loop, options, {}, 1024);
-  EXPECT_THAT(daemon.pipeline().names(),
+  const auto names = daemon.snapshot_consumers() | std::views::keys;
+  EXPECT_THAT(std::vector(names.begin(), names.end()),
               testing::ElementsAre("driver", "api", "changes", "machine memory", "recorders",
                                    "energy", "alerts", "leases", "usage", "readiness"));
 }

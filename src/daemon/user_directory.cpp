@@ -62,11 +62,7 @@ bool UserDirectory::enqueue(std::uint32_t uid, bool urgent) {
   }
   if (requested_.size() >= kMaxNames) return false;
   requested_.insert(uid);
-  if (urgent) {
-    queue_.push_front(uid);
-  } else {
-    queue_.push_back(uid);
-  }
+  queue_.insert(urgent ? queue_.begin() : queue_.end(), uid);
   return true;
 }
 
