@@ -50,7 +50,6 @@ class Daemon {
   void reload();
   const std::vector<std::string>& listen_addresses() const { return api_.listen_addresses(); }
   // The consumers of each snapshot, in order.
-  // The consumers of each snapshot, in the order in which they get it.
   using SnapshotConsumers =
       std::vector<std::pair<std::string_view, std::function<void(const telemetry::SnapshotPtr&)>>>;
   const SnapshotConsumers& snapshot_consumers() const { return snapshot_consumers_; }
