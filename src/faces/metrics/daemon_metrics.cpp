@@ -56,10 +56,7 @@ void put_counts(MetricsWriter& text, const std::vector<const FiringAlert*>& aler
               "Number of firing alerts: acknowledged, silenced, or neither (firing).");
   for (const std::string_view level : kLevels) {
     for (const std::string_view state : kStates) {
-      text.begin("alerts");
-      text.label("level", level);
-      text.label("state", state);
-      text.end(counts[{level, state}]);
+      text.sample("alerts", {{"level", level}, {"state", state}}, counts[{level, state}]);
     }
   }
 }
@@ -70,10 +67,7 @@ void put_sink_family(MetricsWriter& text, const std::vector<SinkMetrics>& sinks,
                      Value SinkMetrics::* value) {
   text.family(name, type, help);
   for (const SinkMetrics& sink : sinks) {
-    text.begin(name);
-    text.label("sink", sink.name);
-    text.label("kind", sink.kind);
-    text.end(static_cast<double>(sink.*value));
+    text.sample(name, {{"sink", sink.name}, {"kind", sink.kind}}, static_cast<double>(sink.*value));
   }
 }
 
@@ -93,11 +87,10 @@ void put_sinks(MetricsWriter& text, const std::vector<SinkMetrics>& sinks) {
 
 void put_alerts(MetricsWriter& text, const AlertMetrics& figures) {
   const std::vector<const FiringAlert*> alerts = unique_alerts(figures.firing);
-  text.family("alert_rules", "gauge", "Number of alert rules.");
-  text.number("alert_rules", static_cast<double>(figures.rules));
-  text.family("alerts_pending", "gauge",
-              "Rules whose condition is met but not yet for long enough.");
-  text.number("alerts_pending", static_cast<double>(figures.pending));
+  text.single("alert_rules", "gauge", "Number of alert rules.", static_cast<double>(figures.rules));
+  text.single("alerts_pending", "gauge",
+              "Rules whose condition is met but not yet for long enough.",
+              static_cast<double>(figures.pending));
   put_counts(text, alerts);
   put_firing(text, alerts);
   if (figures.evaluation_time != nullptr) {

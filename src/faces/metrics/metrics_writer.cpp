@@ -108,15 +108,13 @@ void MetricsWriter::histogram(std::string_view name, std::string_view help,
   const std::string bucket = std::string(name) + "_bucket";
   family(name, "histogram", help);
   for (std::size_t i = 0; i < Histogram::kBounds.size(); ++i) {
-    begin(bucket);
-    label("le", bound_of(to_seconds(Histogram::kBounds.at(i))));
-    end(static_cast<double>(histogram.cumulative_count(i)));
+    sample(bucket, {{"le", bound_of(to_seconds(Histogram::kBounds.at(i)))}},
+           static_cast<double>(histogram.cumulative_count(i)));
   }
-  begin(bucket);
-  label("le", "+Inf");
-  end(static_cast<double>(histogram.count()));
-  number(std::string(name) + "_sum", to_seconds(histogram.sum()));
-  number(std::string(name) + "_count", static_cast<double>(histogram.count()));
+  const auto count = static_cast<double>(histogram.count());
+  sample(bucket, {{"le", "+Inf"}}, count);
+  sample(std::string(name) + "_sum", {}, to_seconds(histogram.sum()));
+  sample(std::string(name) + "_count", {}, count);
 }
 
 void MetricsWriter::add_number(double value) {

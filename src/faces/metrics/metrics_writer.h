@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/histogram.h"
 
@@ -25,6 +26,8 @@ Format negotiate_format(std::string_view accept);
 
 class MetricsWriter {
  public:
+  using Labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+
   // Writes to the end of `out`. Every name begins with `stem`: "gpuyard_", say.
   MetricsWriter(std::string& out, std::string_view stem, Format format)
       : out_(out), stem_(stem), format_(format) {}
@@ -40,14 +43,15 @@ class MetricsWriter {
     out_ += '"';
   }
   void end(double value);
-  void number(std::string_view name, double value) {
+  void sample(std::string_view name, Labels labels, double value) {
     begin(name);
+    for (const auto& [key, text] : labels) label(key, text);
     end(value);
   }
-  void series(std::string_view name, std::string_view device, double value) {
-    begin(name);
-    label("device", device);
-    end(value);
+  // Writes a family whose only sample has no labels.
+  void single(std::string_view name, std::string_view type, std::string_view help, double value) {
+    family(name, type, help);
+    sample(name, {}, value);
   }
   // Writes a whole histogram in seconds; `name` ends with "_seconds".
   void histogram(std::string_view name, std::string_view help, const Histogram& histogram);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -34,15 +35,19 @@ bool is_selected(const MetricRow& row, Profile profile) {
 }
 
 // No series where no GPU can be suspended.
-void put_asleep(MetricsWriter& text, const Snapshot& snapshot) {
-  const auto can_sleep = [](const DeviceState& device) {
-    return device.runtime_suspend.has_value();
-  };
-  if (std::ranges::none_of(snapshot.devices, can_sleep)) return;
-  text.family("gpu_asleep", "gauge", "1 while the kernel has this idle GPU suspended.");
+// Writes a family with the value of each GPU that has one; nothing if none has.
+template <class ValueOf, class PutLabels>
+void put_family(MetricsWriter& text, const Snapshot& snapshot, std::string_view name,
+                std::string_view type, std::string_view help, ValueOf value_of,
+                PutLabels put_labels) {
+  bool begun = false;
   for (const DeviceState& device : snapshot.devices) {
-    if (!can_sleep(device)) continue;
-    text.series("gpu_asleep", label_of(device.info), asleep_since(device) ? 1 : 0);
+    const std::optional<double> value = value_of(device);
+    if (!value) continue;
+    if (!std::exchange(begun, true)) text.family(name, type, help);
+    text.begin(name);
+    put_labels(device);
+    text.end(*value);
   }
 }
 
@@ -50,67 +55,54 @@ void put_info(MetricsWriter& text, const Snapshot& snapshot) {
   if (snapshot.devices.empty()) return;
   text.family("gpu_info", "gauge", "Identity of a GPU; always 1. Join it on `device`.");
   for (const DeviceState& device : snapshot.devices) {
-    if (device.info.uuid.empty()) continue;  // never opened: its identity is unknown
-    text.begin("gpu_info");
-    text.label("device", label_of(device.info));
-    text.label("uuid", device.info.uuid);
-    text.label("pci_address", device.info.pci_address);
-    text.label("name", device.info.name);
-    text.end(1);
-  }
-  text.family("gpu_responsive", "gauge", "1 while the driver responds for this GPU in time.");
-  for (const DeviceState& device : snapshot.devices) {
-    text.series("gpu_responsive", label_of(device.info),
-                device.condition == DeviceCondition::responsive ? 1 : 0);
-  }
-  put_asleep(text, snapshot);
-  text.family("gpu_lost", "gauge",
-              "1 while the driver reports this GPU as lost, or does not list it.");
-  for (const DeviceState& device : snapshot.devices) {
-    text.series("gpu_lost", label_of(device.info), is_lost(device) ? 1 : 0);
-  }
-  text.family("gpu_query_errors_total", "counter", "Readings that the driver failed to return.");
-  for (const DeviceState& device : snapshot.devices) {
-    text.series("gpu_query_errors_total", label_of(device.info),
-                static_cast<double>(device.query_errors));
+    const DeviceInfo& info = device.info;
+    if (info.uuid.empty()) continue;  // never opened: its identity is unknown
+    text.sample("gpu_info",
+                {{"device", label_of(info)},
+                 {"uuid", info.uuid},
+                 {"pci_address", info.pci_address},
+                 {"name", info.name}},
+                1);
   }
 }
 
-// A GPU that does not answer is included: its memory errors are still known.
-void put_health(MetricsWriter& text, const Snapshot& snapshot) {
-  const auto known = [](const DeviceState& device) { return device.health.verdict.has_value(); };
-  if (!std::ranges::any_of(snapshot.devices, known)) return;
-  text.family("gpu_health", "gauge",
-              "0 healthy, 1 degraded, 2 unhealthy; no series while unknown.");
-  for (const DeviceState& device : snapshot.devices) {
-    if (!known(device)) continue;
-    text.series("gpu_health", label_of(device.info), static_cast<double>(*device.health.verdict));
-  }
+void put_states(MetricsWriter& text, const Snapshot& snapshot) {
+  const auto put = [&](std::string_view name, std::string_view type, std::string_view help,
+                       auto value_of) {
+    put_family(text, snapshot, name, type, help, value_of,
+               [&](const DeviceState& device) { text.label("device", label_of(device.info)); });
+  };
+  using Value = std::optional<double>;
+  put("gpu_responsive", "gauge", "1 while the driver responds for this GPU in time.",
+      [](const DeviceState& device) { return device.condition == DeviceCondition::responsive; });
+  put("gpu_asleep", "gauge", "1 while the kernel has this idle GPU suspended.",
+      [](const DeviceState& device) {
+        return device.runtime_suspend ? Value(asleep_since(device) ? 1 : 0) : std::nullopt;
+      });
+  put("gpu_lost", "gauge", "1 while the driver reports this GPU as lost, or does not list it.",
+      [](const DeviceState& device) { return is_lost(device); });
+  put("gpu_query_errors_total", "counter", "Readings that the driver failed to return.",
+      [](const DeviceState& device) { return static_cast<double>(device.query_errors); });
+  put("gpu_health", "gauge", "0 healthy, 1 degraded, 2 unhealthy; no series while unknown.",
+      [](const DeviceState& device) {
+        const auto& verdict = device.health.verdict;
+        return verdict ? Value(static_cast<double>(*verdict)) : std::nullopt;
+      });
 }
 
 void put_bottlenecks(MetricsWriter& text, const Snapshot& snapshot) {
-  const auto known = [](const DeviceState& device) { return device.bottleneck.has_value(); };
-  if (!std::ranges::any_of(snapshot.devices, known)) return;
-  text.family("gpu_bottleneck", "gauge",
-              "1 for the current bottleneck of this GPU; cause \"none\" if there is none.");
-  for (const DeviceState& device : snapshot.devices) {
-    if (!known(device)) continue;
-    text.begin("gpu_bottleneck");
-    text.label("device", label_of(device.info));
-    text.label("cause", enum_name(device.bottleneck->cause));
-    text.end(1);
-  }
+  put_family(
+      text, snapshot, "gpu_bottleneck", "gauge",
+      "1 for the current bottleneck of this GPU; cause \"none\" if there is none.",
+      [](const DeviceState& device) {
+        return device.bottleneck ? std::optional<double>(1) : std::nullopt;
+      },
+      [&](const DeviceState& device) {
+        text.label("device", label_of(device.info));
+        text.label("cause", enum_name(device.bottleneck->cause));
+      });
 }
 
-void put_xid_labels(MetricsWriter& text, std::string_view name, const DeviceState& device,
-                    const XidCount& one) {
-  text.begin(name);
-  text.label("device", label_of(device.info));
-  text.label("uuid", device.info.uuid);
-  text.label("xid", one.xid ? std::to_string(*one.xid) : "other");
-}
-
-// A GPU that does not answer is included: its Xids may be the reason.
 void put_xids(MetricsWriter& text, const Snapshot& snapshot) {
   const auto has_any = [](const DeviceState& device) {
     return device.xid_errors && !device.xid_errors->empty();
@@ -120,8 +112,11 @@ void put_xids(MetricsWriter& text, const Snapshot& snapshot) {
     for (const DeviceState& device : snapshot.devices) {
       if (!has_any(device)) continue;
       for (const XidCount& one : *device.xid_errors) {
-        put_xid_labels(text, name, device, one);
-        text.end(value_of(one));
+        text.sample(name,
+                    {{"device", label_of(device.info)},
+                     {"uuid", device.info.uuid},
+                     {"xid", one.xid ? std::to_string(*one.xid) : "other"}},
+                    value_of(one));
       }
     }
   };
@@ -137,21 +132,19 @@ void put_xids(MetricsWriter& text, const Snapshot& snapshot) {
 
 void put_node(MetricsWriter& text, const Snapshot& snapshot, const DaemonMetrics& process) {
   text.family("build_info", "gauge", "Version of gpuyard; always 1.");
-  text.begin("build_info");
-  text.label("version", process.version);
-  text.end(1);
-  text.family("driver_up", "gauge", "1 while the driver is initialised.");
-  text.number("driver_up", snapshot.driver.initialised ? 1 : 0);
-  text.family("simulated", "gauge", "1 if the GPUs are simulated.");
-  text.number("simulated", snapshot.driver.info.simulated ? 1 : 0);
+  text.sample("build_info", {{"version", process.version}}, 1);
+  text.single("driver_up", "gauge", "1 while the driver is initialised.",
+              snapshot.driver.initialised ? 1 : 0);
+  text.single("simulated", "gauge", "1 if the GPUs are simulated.",
+              snapshot.driver.info.simulated ? 1 : 0);
   if (!snapshot.driver.initialised) return;
   const DriverInfo& driver = snapshot.driver.info;
   text.family("driver_info", "gauge", "Versions of driver, CUDA and NVML; always 1.");
-  text.begin("driver_info");
-  text.label("driver_version", driver.driver_version.value_or(""));
-  text.label("cuda_driver_version", driver.cuda_driver_version.value_or(""));
-  text.label("nvml_version", driver.nvml_version.value_or(""));
-  text.end(1);
+  text.sample("driver_info",
+              {{"driver_version", driver.driver_version.value_or("")},
+               {"cuda_driver_version", driver.cuda_driver_version.value_or("")},
+               {"nvml_version", driver.nvml_version.value_or("")}},
+              1);
 }
 
 void put_leases(MetricsWriter& text, const LeaseMetrics& leases) {
@@ -159,50 +152,51 @@ void put_leases(MetricsWriter& text, const LeaseMetrics& leases) {
     text.family("gpu_leased", "gauge", "1 while the GPU is leased or draining.");
   }
   for (const auto& [label, leased] : leases.gpus) {
-    text.series("gpu_leased", label, leased ? 1 : 0);
+    text.sample("gpu_leased", {{"device", label}}, leased ? 1 : 0);
   }
-  text.family("leases_held", "gauge", "Leases that have GPUs, including draining ones.");
-  text.number("leases_held", static_cast<double>(leases.held));
-  text.family("lease_waiting", "gauge", "Claims waiting for GPUs.");
-  text.number("lease_waiting", static_cast<double>(leases.waiting));
-  text.family("lease_grants_total", "counter", "Total leases granted on this machine.");
-  text.number("lease_grants_total", static_cast<double>(leases.grants));
+  text.single("leases_held", "gauge", "Leases that have GPUs, including draining ones.",
+              static_cast<double>(leases.held));
+  text.single("lease_waiting", "gauge", "Claims waiting for GPUs.",
+              static_cast<double>(leases.waiting));
+  text.single("lease_grants_total", "counter", "Total leases granted on this machine.",
+              static_cast<double>(leases.grants));
+}
+
+// Writes a counter with a sample for each value of one label.
+void put_counter(MetricsWriter& text, std::string_view name, std::string_view help,
+                 std::string_view label,
+                 std::initializer_list<std::pair<std::string_view, std::uint64_t>> counts) {
+  text.family(name, "counter", help);
+  for (const auto& [value, count] : counts) {
+    text.sample(name, {{label, value}}, static_cast<double>(count));
+  }
 }
 
 void put_events(MetricsWriter& text, const EventMetrics& events) {
-  text.family("events_dropped_total", "counter",
+  put_counter(text, "events_dropped_total",
               "GPU events dropped because too many came at once, by source: the driver, the kernel "
-              "log, or events that no rule counted.");
-  const auto dropped = [&](std::string_view where, std::uint64_t count) {
-    text.begin("events_dropped_total");
-    text.label("source", where);
-    text.end(static_cast<double>(count));
-  };
-  dropped("driver", events.by_source.driver);
-  dropped("kernel_log", events.by_source.kernel_log);
-  dropped("rules", events.by_rules);
+              "log, or events that no rule counted.",
+              "source",
+              {{"driver", events.by_source.driver},
+               {"kernel_log", events.by_source.kernel_log},
+               {"rules", events.by_rules}});
 }
 
 void put_tls(MetricsWriter& text, const TlsMetrics& tls) {
   if (tls.expires_at) {
-    text.family("tls_certificate_expiry_timestamp_seconds", "gauge",
-                "Expiry of the certificate in use, in seconds since 1970.");
-    text.number("tls_certificate_expiry_timestamp_seconds", static_cast<double>(*tls.expires_at));
+    text.single("tls_certificate_expiry_timestamp_seconds", "gauge",
+                "Expiry of the certificate in use, in seconds since 1970.",
+                static_cast<double>(*tls.expires_at));
   }
-  text.family("tls_certificate_refused", "gauge", "1 while the certificate files cannot be used.");
-  text.number("tls_certificate_refused", tls.reload_error.empty() ? 0 : 1);
-  text.family("tls_certificate_reload_failures_total", "counter",
-              "Failed loads of the certificate files; a certificate in use stays in use.");
-  text.number("tls_certificate_reload_failures_total", static_cast<double>(tls.reload_failures));
-  text.family("tls_handshakes_total", "counter", "TLS handshakes, by result.");
-  const auto put_result = [&](std::string_view result, std::uint64_t count) {
-    text.begin("tls_handshakes_total");
-    text.label("result", result);
-    text.end(static_cast<double>(count));
-  };
-  put_result("done", tls.handshakes);
-  put_result("failed", tls.failed_handshakes);
-  put_result("turned_away", tls.refused_handshakes);
+  text.single("tls_certificate_refused", "gauge", "1 while the certificate files cannot be used.",
+              tls.reload_error.empty() ? 0 : 1);
+  text.single("tls_certificate_reload_failures_total", "counter",
+              "Failed loads of the certificate files; a certificate in use stays in use.",
+              static_cast<double>(tls.reload_failures));
+  put_counter(text, "tls_handshakes_total", "TLS handshakes, by result.", "result",
+              {{"done", tls.handshakes},
+               {"failed", tls.failed_handshakes},
+               {"turned_away", tls.refused_handshakes}});
 }
 
 bool is_name_character(char c, bool first) {
@@ -229,10 +223,8 @@ double to_base_unit(const MetricRow& row, std::int64_t number) {
 void put_flags(MetricsWriter& text, const MetricRow& row, std::string_view device,
                std::int64_t flags) {
   for (const MetricWord& word : row.words) {
-    text.begin(row.prometheus);
-    text.label("device", device);
-    text.label("reason", word.text);
-    text.end((flags & word.value) != 0 ? 1 : 0);
+    text.sample(row.prometheus, {{"device", device}, {"reason", word.text}},
+                (flags & word.value) != 0 ? 1 : 0);
   }
 }
 
@@ -317,19 +309,17 @@ bool has_dcgm_name(const MetricRow& row) {
 
 void put_row(MetricsWriter& text, const Snapshot& snapshot, const MetricRow& row,
              const std::string& hostname) {
-  const auto known = [&](const DeviceState& device) { return number_of(device, row).has_value(); };
-  if (!std::ranges::any_of(snapshot.devices, known)) return;
   const UnitInfo& unit = unit_info(row.unit);
   const std::string help =
       unit.dcgm.empty() ? std::string(row.help) : fmt::format("{} In {}.", row.help, unit.dcgm);
-  text.family(row.dcgm, row.kind == MetricKind::counter ? "counter" : "gauge", help);
-  for (const DeviceState& device : snapshot.devices) {
+  const auto value_of = [&](const DeviceState& device) -> std::optional<double> {
     const auto number = number_of(device, row);
-    if (!number) continue;
-    text.begin(row.dcgm);
-    put_labels(text, snapshot, device, hostname);
-    text.end(as_double(row, *number) / static_cast<double>(unit.dcgm_divisor));
-  }
+    if (!number) return std::nullopt;
+    return as_double(row, *number) / static_cast<double>(unit.dcgm_divisor);
+  };
+  put_family(text, snapshot, row.dcgm, row.kind == MetricKind::counter ? "counter" : "gauge", help,
+             value_of,
+             [&](const DeviceState& device) { put_labels(text, snapshot, device, hostname); });
 }
 
 // Returns the number of the Xid seen last; 0 if none was seen.
@@ -342,16 +332,13 @@ double last_xid(const std::vector<XidCount>& xids) {
 }
 
 void put_xids(MetricsWriter& text, const Snapshot& snapshot, const std::string& hostname) {
-  constexpr std::string_view kName = "DCGM_FI_DEV_XID_ERRORS";
-  const auto known = [](const DeviceState& device) { return device.xid_errors.has_value(); };
-  if (!std::ranges::any_of(snapshot.devices, known)) return;
-  text.family(kName, "gauge", "Last Xid since the daemon started; 0 if none.");
-  for (const DeviceState& device : snapshot.devices) {
-    if (!known(device)) continue;
-    text.begin(kName);
-    put_labels(text, snapshot, device, hostname);
-    text.end(last_xid(*device.xid_errors));
-  }
+  put_family(
+      text, snapshot, "DCGM_FI_DEV_XID_ERRORS", "gauge",
+      "Last Xid since the daemon started; 0 if none.",
+      [](const DeviceState& device) {
+        return device.xid_errors ? std::optional(last_xid(*device.xid_errors)) : std::nullopt;
+      },
+      [&](const DeviceState& device) { put_labels(text, snapshot, device, hostname); });
 }
 
 }  // namespace
@@ -379,7 +366,7 @@ std::string render(const Snapshot& snapshot, const DaemonMetrics& process, std::
                    *process.loop_lag);
   }
   put_info(text, snapshot);
-  put_health(text, snapshot);
+  put_states(text, snapshot);
   put_bottlenecks(text, snapshot);
   if (profile == Profile::full) put_xids(text, snapshot);
   if (process.leases != nullptr) put_leases(text, *process.leases);
