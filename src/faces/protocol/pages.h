@@ -2,8 +2,6 @@
 // front page, which is also a table for curl; what the others show they ask for like any client.
 #pragma once
 
-#include <array>
-
 #include "faces/protocol/resources.h"
 #include "faces/protocol/route.h"
 
@@ -34,9 +32,6 @@ struct GpuPageParams : PageParams {
 BOOST_DESCRIBE_STRUCT(GpuPageParams, (PageParams), (id))
 GPUYARD_ABOUT(GpuPageParams, {"id", "Index of a GPU."})
 
-inline constexpr std::array kDocsErrors = {Errc::unavailable};
-inline constexpr std::array kAssetErrors = {Errc::not_found};
-
 constexpr RouteInfo page_route(std::string_view pattern, std::string_view summary) {
   RouteInfo route{"GET", pattern, "Pages", Scope::open, GpuScope::none, summary};
   route.produces = "text/html";
@@ -45,7 +40,7 @@ constexpr RouteInfo page_route(std::string_view pattern, std::string_view summar
 
 constexpr RouteInfo asset_route(std::string_view pattern, std::string_view summary) {
   RouteInfo route = page_route(pattern, summary);
-  route.failures = kAssetErrors;
+  route.failures = kNotFound;
   route.produces = "*/*";
   return route;
 }
@@ -60,7 +55,7 @@ inline constexpr Route<PageParams, Text> kFrontPage{
      .also_produces = "text/html"}};
 inline constexpr Route<GpuPageParams, Text> kGpuPage{[] {
   RouteInfo route = page_route("/gpu/{id}", "One GPU: charts and events.");
-  route.failures = kAssetErrors;
+  route.failures = kNotFound;
   return route;
 }()};
 inline constexpr Route<PageParams, Text> kQueuePage{
@@ -78,7 +73,7 @@ inline constexpr Route<AssetName, Text> kPageAsset{
 
 inline constexpr Route<NoParams, Text> kDocs{[] {
   RouteInfo route = page_route("/docs", "This API description as an interactive page.");
-  route.failures = kDocsErrors;
+  route.failures = kUnavailable;
   return route;
 }()};
 inline constexpr Route<AssetName, Text> kDocsAsset{

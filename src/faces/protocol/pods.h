@@ -3,7 +3,6 @@
 // which does not say its UID.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -84,10 +83,6 @@ struct DevicePlugin : AnswerHead {
 BOOST_DESCRIBE_STRUCT(DevicePlugin, (AnswerHead), (hidden))
 GPUYARD_ABOUT(DevicePlugin, {"hidden", "UUIDs of the GPUs that it hides, as the report has them."})
 
-inline constexpr std::array kBeginPodErrors = {Errc::not_found, Errc::conflict, Errc::unavailable};
-inline constexpr std::array kEndPodErrors = {Errc::not_found, Errc::unavailable};
-inline constexpr std::array kForgetPodsErrors = {Errc::conflict, Errc::unavailable};
-
 inline constexpr Route<NoParams, Pods> kPods{
     {"GET", "/api/gpu/pods", "Kubernetes", Scope::read, GpuScope::whole,
      "Pods that have GPUs of this machine. After a restart the agent sees here which leases it has "
@@ -98,7 +93,7 @@ inline constexpr Route<NoParams, Pods> kForgetPods{
      "Leases the GPUs through gpuyard again, until the agent reports a pod. Refused while a pod "
      "has GPUs here, and if [lease] mode is observe. Ended pods are forgotten; their usage records "
      "remain.",
-     kForgetPodsErrors}};
+     kConflictOrUnavailable}};
 
 // Routes through which the agent reports a pod. The records of leases have its lease and usage, so
 // the audit has no line.
@@ -118,13 +113,13 @@ inline constexpr Route<PodName, PodStarted, PodRequest> kBeginPod{pod_route(
     "pod that had one of them is gone. Repeated requests with the same GPUs are for the same "
     "lease; with other GPUs, the pod's earlier lease ends. From then on, leases only observe, "
     "unless [lease] mode says otherwise.",
-    kBeginPodErrors)};
+    kNotFoundConflictOrUnavailable)};
 
 inline constexpr Route<PodName, LeaseAnswer> kEndPod{pod_route(
     "DELETE",
     "Records that a pod is gone. Its lease drains until no process is left on its GPUs. Repeated "
     "requests return the lease as it is, for a day after its end.",
-    kEndPodErrors)};
+    kNotFoundOrUnavailable)};
 
 // The report is repeated each minute, and changes nothing that a person has set, so the audit has
 // no line.

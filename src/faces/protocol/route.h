@@ -2,6 +2,7 @@
 // Knows no socket and no handler.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,6 +14,16 @@
 #include "core/auth/token.h"
 
 namespace gpuyard::protocol {
+
+// The errors of most routes, besides those that every route has.
+inline constexpr std::array kNotFound = {Errc::not_found};
+inline constexpr std::array kUnavailable = {Errc::unavailable};
+inline constexpr std::array kNotFoundOrUnavailable = {Errc::not_found, Errc::unavailable};
+inline constexpr std::array kConflictOrUnavailable = {Errc::conflict, Errc::unavailable};
+inline constexpr std::array kNotFoundBusyOrUnavailable = {Errc::not_found, Errc::busy,
+                                                          Errc::unavailable};
+inline constexpr std::array kNotFoundConflictOrUnavailable = {Errc::not_found, Errc::conflict,
+                                                              Errc::unavailable};
 
 using auth::Scope;
 

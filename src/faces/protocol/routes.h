@@ -21,9 +21,6 @@
 
 namespace gpuyard::protocol {
 
-inline constexpr std::array kAlertErrors = {Errc::not_found, Errc::conflict, Errc::unavailable};
-inline constexpr std::array kSilenceErrors = {Errc::not_found, Errc::busy, Errc::unavailable};
-inline constexpr std::array kAlertStoreErrors = {Errc::not_found, Errc::unavailable};
 inline constexpr std::array kSinkErrors = {Errc::not_found, Errc::busy};
 
 inline constexpr Route<NoParams, Alerts> kAlerts{
@@ -31,16 +28,16 @@ inline constexpr Route<NoParams, Alerts> kAlerts{
      "Firing and pending alerts; also sent as the event `alert` at each change."}};
 inline constexpr Route<AlertHistoryQuery, AlertHistory> kAlertHistory{
     {"GET", "/api/gpu/alerts/history", "Alerts", Scope::read, GpuScope::some,
-     "Alerts that have fired, newest first; the last 10,000 are stored.", kAlertStoreErrors}};
+     "Alerts that have fired, newest first; the last 10,000 are stored.", kNotFoundOrUnavailable}};
 inline constexpr Route<AlertName, AlertAnswer> kAlert{
     {"GET", "/api/gpu/alerts/{alert}", "Alerts", Scope::read, GpuScope::some,
      "One alert by its number, firing or resolved; the last 10,000 resolved alerts are stored.",
-     kAlertStoreErrors}};
+     kNotFoundOrUnavailable}};
 inline constexpr Route<AlertName, AlertAnswer, AcknowledgeRequest> kAcknowledge{
     {"POST", "/api/gpu/alerts/{alert}/acknowledge", "Alerts", Scope::control, GpuScope::some,
      "Acknowledges an alert: no more notifications until it is resolved, and it no longer "
      "quarantines its GPU.",
-     kAlertErrors}};
+     kNotFoundConflictOrUnavailable}};
 inline constexpr Route<NoParams, SinkTests, SinkTestRequest> kTestSinks{
     {"POST", "/api/gpu/alerts/test", "Alerts", Scope::control, GpuScope::whole,
      "Sends a test notification to one sink or to all, and waits up to 15 s for delivery.",
@@ -51,10 +48,10 @@ inline constexpr Route<NoParams, Silence, SilenceRequest> kSilence{
     {"POST", "/api/gpu/silences", "Alerts", Scope::control, GpuScope::some,
      "Mutes notifications of a rule, a GPU or both for a time. Alerts still firing afterwards are "
      "notified.",
-     kSilenceErrors, 201}};
+     kNotFoundBusyOrUnavailable, 201}};
 inline constexpr Route<SilenceName, Silences> kUnsilence{
     {"DELETE", "/api/gpu/silences/{silence}", "Alerts", Scope::control, GpuScope::whole,
-     "Ends a silence; returns the remaining ones.", kAlertStoreErrors}};
+     "Ends a silence; returns the remaining ones.", kNotFoundOrUnavailable}};
 inline constexpr Route<NoParams, Rules> kRules{{"GET", "/api/gpu/rules", "Alerts", Scope::read,
                                                 GpuScope::none,
                                                 "The effective alert rules, by name."}};
@@ -62,17 +59,11 @@ inline constexpr Route<NoParams, Sinks> kSinks{
     {"GET", "/api/gpu/sinks", "Alerts", Scope::read, GpuScope::none,
      "Notification sinks and their delivery status, without secrets."}};
 
-inline constexpr std::array kDriverErrors = {Errc::unavailable};
-inline constexpr std::array kDeviceErrors = {Errc::not_found, Errc::unavailable};
-inline constexpr std::array kGpuFilterErrors = {Errc::not_found};
-inline constexpr std::array kBeginWindowErrors = {Errc::not_found, Errc::unavailable};
-inline constexpr std::array kWindowErrors = {Errc::not_found};
 // The errors of changing a GPU: switched off or not allowed (denied), another owner's (conflict),
 // ...
 inline constexpr std::array kChangeErrors = {Errc::not_found, Errc::conflict,    Errc::unsupported,
                                              Errc::busy,      Errc::device_lost, Errc::unavailable,
                                              Errc::timed_out};
-inline constexpr std::array kOperationErrors = {Errc::not_found};
 // The status of a change of several GPUs that failed on at least one; each GPU has its result.
 inline constexpr int kMultiStatus = 207;
 
@@ -82,36 +73,37 @@ inline constexpr Route<NoParams, GPUDevicesResponse> kGpuDevices{
 
 inline constexpr Route<DeviceName, Device> kDevice{
     {"GET", "/api/gpu/devices/{id}", "GPU", Scope::read, GpuScope::some,
-     "All readings of one GPU, from the newest snapshot.", kDeviceErrors}};
+     "All readings of one GPU, from the newest snapshot.", kNotFoundOrUnavailable}};
 
 inline constexpr Route<DeviceName, DeviceProcesses> kDeviceProcesses{
     {"GET", "/api/gpu/devices/{id}/processes", "GPU", Scope::read, GpuScope::some,
-     "Processes on one GPU, with arguments for the caller's own processes.", kDeviceErrors}};
+     "Processes on one GPU, with arguments for the caller's own processes.",
+     kNotFoundOrUnavailable}};
 
 inline constexpr Route<HistoryQuery, History> kHistory{
     {"GET", "/api/gpu/devices/{id}/history", "GPU", Scope::read, GpuScope::some,
      "History of one metric of a GPU: single readings for the last hour, ten-second means for the "
      "last day, minute means for the last 30 days.",
-     kDeviceErrors, 200, "text/csv"}};
+     kNotFoundOrUnavailable, 200, "text/csv"}};
 
 inline constexpr Route<HistoryColumnsQuery, HistoryColumns> kHistoryColumns{
     {"GET", "/api/gpu/history", "GPU", Scope::read, GpuScope::some,
      "History of several metrics of several GPUs, in columns. The response has an ETag: a repeated "
      "request within a step gets 304.",
-     kDeviceErrors}};
+     kNotFoundOrUnavailable}};
 
 inline constexpr Route<ProcessSpansQuery, ProcessSpans> kProcessSpans{
     {"GET", "/api/gpu/processes", "GPU", Scope::read, GpuScope::some,
      "Past processes on the GPUs, newest first: when each started and ended, its user and its peak "
      "memory. Stored for 30 days, at most 100,000; processes that start and end between two "
      "samples, five seconds apart, are missed.",
-     kDeviceErrors}};
+     kNotFoundOrUnavailable}};
 
 inline constexpr Route<BottlenecksQuery, Bottlenecks> kBottlenecks{
     {"GET", "/api/gpu/bottlenecks", "GPU", Scope::read, GpuScope::some,
      "Past bottlenecks of each GPU: the spells of each cause, newest first, and each cause's share "
      "of the covered time. Stored for 30 days, at most 100,000 spells of ten seconds or more.",
-     kDeviceErrors}};
+     kNotFoundOrUnavailable}};
 
 inline constexpr Route<NoParams, DriverInfo> kDriver{
     {.method = "GET",
@@ -120,14 +112,14 @@ inline constexpr Route<NoParams, DriverInfo> kDriver{
      .gpus = GpuScope::none,
      .summary = "Versions of the driver, the highest supported CUDA and NVML; 503 if NVML is not "
                 "initialised.",
-     .failures = kDriverErrors,
+     .failures = kUnavailable,
      .errors = ErrorShape::detail}};
 
 inline constexpr Route<SnapshotQuery, Snapshot> kSnapshot{
     {"GET", "/api/gpu/snapshot", "GPU", Scope::read, GpuScope::some,
      "All readings of all GPUs, or why they are missing, from the newest snapshot or, with `at`, "
      "for a past time from the history.",
-     kDriverErrors}};
+     kUnavailable}};
 
 inline constexpr Route<NoParams, Brief> kBrief{
     {"GET", "/api/gpu/brief", "GPU", Scope::read, GpuScope::some,
@@ -140,13 +132,13 @@ inline constexpr Route<EventsRequest, Text> kEvents{
      "Server-sent events: `device`, `operation` and `lease` events have an ID and are never "
      "skipped; `snapshot` and, every five seconds, `load` events may be; `resync` has the complete "
      "state for clients that cannot resume from their last ID.",
-     kGpuFilterErrors, 200, "", "text/event-stream", "Last-Event-ID"}};
+     kNotFound, 200, "", "text/event-stream", "Last-Event-ID"}};
 
 inline constexpr Route<PowerStreamRequest, Text> kPowerStream{
     {"GET", "/api/gpu/stream/power", "GPU", Scope::read, GpuScope::some,
      "GPU power up to a hundred times per second, as server-sent events `power`. GPUs are read "
      "this often only while a client listens.",
-     kDeviceErrors, 200, "", "text/event-stream"}};
+     kNotFoundOrUnavailable, 200, "", "text/event-stream"}};
 
 inline constexpr Route<NoParams, EnergyReport> kEnergy{
     {"GET", "/api/gpu/energy", "Energy", Scope::read, GpuScope::whole,
@@ -156,7 +148,7 @@ inline constexpr Route<NoParams, EnergyWindow, EnergyWindowRequest> kBeginEnergy
     {"POST", "/api/gpu/energy/windows", "Energy", Scope::lease, GpuScope::some,
      "Starts an energy measurement with fresh readings. The window survives a restart of the "
      "daemon, and expires after its maximum time.",
-     kBeginWindowErrors, 201}};
+     kNotFoundOrUnavailable, 201}};
 
 inline constexpr Route<NoParams, EnergyWindows> kEnergyWindows{
     {"GET", "/api/gpu/energy/windows", "Energy", Scope::read, GpuScope::whole,
@@ -164,18 +156,17 @@ inline constexpr Route<NoParams, EnergyWindows> kEnergyWindows{
 
 inline constexpr Route<WindowName, EnergyWindow> kEnergyWindow{
     {"GET", "/api/gpu/energy/windows/{window}", "Energy", Scope::read, GpuScope::some,
-     "Energy used in a window so far, with fresh readings.", kWindowErrors}};
+     "Energy used in a window so far, with fresh readings.", kNotFound}};
 
 inline constexpr Route<WindowName, EnergyWindow> kEndEnergyWindow{
     {"DELETE", "/api/gpu/energy/windows/{window}", "Energy", Scope::lease, GpuScope::some,
      "Ends a window with fresh readings and returns the energy used. Only for the user who started "
      "it, or an administrator.",
-     kWindowErrors}};
+     kNotFound}};
 
 inline constexpr Route<NoParams, Management> kManagement{
     {"GET", "/api/gpu/manage", "Control", Scope::read, GpuScope::some,
-     "Settings of all GPUs: current values, allowed ranges, and the users' claims.",
-     kDriverErrors}};
+     "Settings of all GPUs: current values, allowed ranges, and the users' claims.", kUnavailable}};
 
 inline constexpr Route<NoParams, Operations> kOperations{
     {"GET", "/api/gpu/manage/operations", "Control", Scope::read, GpuScope::whole,
@@ -183,17 +174,17 @@ inline constexpr Route<NoParams, Operations> kOperations{
 
 inline constexpr Route<OperationName, Operation> kOperation{
     {"GET", "/api/gpu/manage/operations/{operation}", "Control", Scope::read, GpuScope::whole,
-     "One change, by the ID returned for its request.", kOperationErrors}};
+     "One change, by the ID returned for its request.", kNotFound}};
 
 inline constexpr Route<AuditQuery, Audit> kAudit{
     {"GET", "/api/gpu/manage/audit", "Control", Scope::control, GpuScope::some,
      "Audit log: who changed what, from which value to which, with the result; includes refused "
      "requests.",
-     kDeviceErrors}};
+     kNotFoundOrUnavailable}};
 
 inline constexpr Route<ManagedGpus, Management> kGpuManagement{
     {"GET", "/api/gpu/manage/{id}", "Control", Scope::read, GpuScope::some,
-     "Settings of one or several GPUs.", kDeviceErrors}};
+     "Settings of one or several GPUs.", kNotFoundOrUnavailable}};
 
 inline constexpr bool kForHolders = true;
 
@@ -266,7 +257,6 @@ inline constexpr Route<ManagedGpus, ChangeResults, ChangeOptions> kResetGpu{chan
     "Resets a GPU that no process is using. All GPUs are unavailable during the reset.", false,
     Scope::admin)};
 
-inline constexpr std::array kLeaseErrors = {Errc::not_found, Errc::conflict, Errc::unavailable};
 inline constexpr std::array kClaimErrors = {Errc::not_found, Errc::conflict, Errc::busy,
                                             Errc::unavailable};
 
@@ -291,22 +281,23 @@ inline constexpr Route<NoParams, LeaseAnswer, AdoptRequest> kAdopt{
 
 inline constexpr Route<LeaseName, LeaseAnswer> kLease{
     {"GET", "/api/gpu/leases/{lease}", "Leases", Scope::read, GpuScope::some,
-     "One lease, waiting, held, draining or ended within the last day.", kLeaseErrors}};
+     "One lease, waiting, held, draining or ended within the last day.",
+     kNotFoundConflictOrUnavailable}};
 
 inline constexpr Route<ReleaseQuery, ReleaseAnswer> kRelease{
     {"DELETE", "/api/gpu/leases/{lease}", "Leases", Scope::lease, GpuScope::some,
      "Releases a lease or cancels a claim, in any state. The GPUs can be leased again once the "
      "processes have exited. A daemon without CAP_KILL cannot signal the processes of other users: "
      "it lists them, and the caller signals them.",
-     kLeaseErrors}};
+     kNotFoundConflictOrUnavailable}};
 
 inline constexpr Route<LeaseName, LeaseAnswer, RenewRequest> kRenew{
     {"POST", "/api/gpu/leases/{lease}/renew", "Leases", Scope::lease, GpuScope::some,
-     "Extends a detached lease.", kLeaseErrors}};
+     "Extends a detached lease.", kNotFoundConflictOrUnavailable}};
 
 inline constexpr Route<LeaseName, LeaseAnswer, MemberRequest> kAddMember{
     {"POST", "/api/gpu/leases/{lease}/processes", "Leases", Scope::lease, GpuScope::whole,
-     "Adds a process of the caller to the caller's lease.", kLeaseErrors}};
+     "Adds a process of the caller to the caller's lease.", kNotFoundConflictOrUnavailable}};
 
 inline constexpr Route<NoParams, Queue> kQueue{
     {"GET", "/api/gpu/queue", "Leases", Scope::read, GpuScope::whole,
@@ -317,36 +308,31 @@ inline constexpr Route<NoParams, Load> kLoad{
     {"GET", "/api/gpu/load", "Leases", Scope::read, GpuScope::whole,
      "Leased GPUs and the number of waiting claims; also the event `load`, every five seconds."}};
 
-inline constexpr std::array kOfferErrors = {Errc::unavailable};
-
 inline constexpr Route<FreeQuery, FreeGpus> kFree{
     {"GET", "/api/gpu/free", "Leases", Scope::read, GpuScope::some,
-     "GPUs the caller could lease now without waiting. Changes nothing.", kOfferErrors}};
+     "GPUs the caller could lease now without waiting. Changes nothing.", kUnavailable}};
 
 inline constexpr Route<UsageQuery, Usage> kUsage{
     {"GET", "/api/gpu/usage", "Leases", Scope::read, GpuScope::whole,
      "GPU-hours and energy under leases by user, day, GPU, lease or job; 400 whole days in UTC.",
-     kDriverErrors, 200, "text/csv"}};
+     kUnavailable, 200, "text/csv"}};
 
 inline constexpr Route<ManagedGpus, CordonResult, CordonRequest> kCordon{
     {"PUT", "/api/gpu/manage/{id}/cordon", "Leases", Scope::control, GpuScope::some,
-     "Withholds these GPUs from new leases. Current leases continue.", kDeviceErrors}};
+     "Withholds these GPUs from new leases. Current leases continue.", kNotFoundOrUnavailable}};
 
 inline constexpr Route<ManagedGpus, CordonResult> kUncordon{
     {"DELETE", "/api/gpu/manage/{id}/cordon", "Leases", Scope::control, GpuScope::some,
-     "Allows leases of these GPUs again.", kDeviceErrors}};
-
-inline constexpr std::array kOverrideErrors = {Errc::not_found, Errc::conflict, Errc::unavailable};
+     "Allows leases of these GPUs again.", kNotFoundOrUnavailable}};
 
 inline constexpr Route<ManagedGpus, CordonResult, CordonRequest> kOverrideWithholding{
     {"PUT", "/api/gpu/manage/{id}/override", "Leases", Scope::control, GpuScope::some,
      "Leases these GPUs although their state or their use is unknown, until that changes; 409 if "
      "they are withheld for a known reason.",
-     kOverrideErrors}};
+     kNotFoundConflictOrUnavailable}};
 
 inline constexpr std::array kMakeTokenErrors = {Errc::conflict, Errc::busy, Errc::not_found,
                                                 Errc::unavailable};
-inline constexpr std::array kRevokeTokenErrors = {Errc::not_found, Errc::busy, Errc::unavailable};
 inline constexpr std::array kRevokeUserTokensErrors = {Errc::busy, Errc::unavailable};
 
 // A token makes no tokens: a thief of one could otherwise keep its rights without limit.
@@ -372,7 +358,7 @@ inline constexpr Route<NoParams, NewToken, TokenRequest> kMakeToken{[] {
 
 inline constexpr Route<TokenName, Tokens> kRevokeToken{
     token_route("DELETE", "/api/gpu/tokens/{token}", "Revokes a token and closes its streams.",
-                kRevokeTokenErrors)};
+                kNotFoundBusyOrUnavailable)};
 
 inline constexpr Route<TokenOwner, Tokens> kRevokeUserTokens{token_route(
     "DELETE", "/api/gpu/tokens", "Revokes all tokens of one user.", kRevokeUserTokensErrors)};

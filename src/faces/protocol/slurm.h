@@ -2,7 +2,6 @@
 // its device file, its minor number.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -107,10 +106,6 @@ BOOST_DESCRIBE_STRUCT(SlurmJobStarted, (), (schema, simulated, lease, sick, unkn
 GPUYARD_ABOUT(SlurmJobStarted, {"sick", "GPUs of the job that are quarantined."},
               {"unknown", "Device file numbers of the job without a GPU in the driver."})
 
-inline constexpr std::array kBeginJobErrors = {Errc::not_found, Errc::conflict, Errc::unavailable};
-inline constexpr std::array kJobErrors = {Errc::not_found, Errc::unavailable};
-inline constexpr std::array kForgetSlurmErrors = {Errc::conflict, Errc::unavailable};
-
 inline constexpr Route<NoParams, SlurmNode> kSlurm{
     {"GET", "/api/gpu/slurm", "Slurm", Scope::read, GpuScope::whole,
      "State for Slurm's health check: quarantined GPUs with reasons, and jobs with GPUs here."}};
@@ -124,14 +119,14 @@ inline constexpr Route<NoParams, SlurmNode, SlurmCheck> kCheckSlurm{
 
 inline constexpr Route<JobName, LeaseAnswer> kSlurmJob{
     {"GET", "/api/gpu/slurm/jobs/{job}", "Slurm", Scope::read, GpuScope::whole,
-     "The last lease of a job here, with its usage.", kJobErrors}};
+     "The last lease of a job here, with its usage.", kNotFoundOrUnavailable}};
 
 inline constexpr Route<NoParams, SlurmNode> kForgetSlurm{
     {"DELETE", "/api/gpu/slurm", "Slurm", Scope::admin, GpuScope::whole,
      "Leases the GPUs through gpuyard again, until the next request of a Slurm hook. Refused while "
      "a Slurm job has GPUs here, and if [lease] mode is observe. Ended jobs are forgotten; their "
      "usage records remain.",
-     kForgetSlurmErrors}};
+     kConflictOrUnavailable}};
 
 // Routes through which hooks report a job. The records of leases and jobs have its lease and usage,
 // so the audit has no line.
@@ -148,11 +143,11 @@ inline constexpr Route<JobName, SlurmJobStarted, SlurmJobRequest> kBeginJob{job_
     "PUT",
     "Records that a job started on GPUs allocated by Slurm, as a lease, whatever their condition. "
     "A job that had one of them has ended. Repeated requests are for the same job.",
-    kBeginJobErrors)};
+    kNotFoundConflictOrUnavailable)};
 
 inline constexpr Route<JobName, LeaseAnswer> kEndJob{job_route(
     "DELETE", "Records that a job has ended. Its lease drains until its processes have exited.",
-    kJobErrors)};
+    kNotFoundOrUnavailable)};
 
 }  // namespace gpuyard::protocol
 
