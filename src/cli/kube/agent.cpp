@@ -135,21 +135,6 @@ Result<std::optional<PluginLabel>> label_to_restart(const KubeVerb& verb) {
   return std::optional<PluginLabel>(std::move(label));
 }
 
-// The restarter, and its view of the API server.
-class PluginRestart {
- public:
-  PluginRestart(gpuyard::kube::Client client, const PluginLabel& label, const std::string& node,
-                PluginAlertView& daemon, MemoryFile& memory, AgentEnvironment environment)
-      : pods_(std::move(client), label, node),
-        restarter_(node, label, pods_, daemon, memory, std::move(environment)) {}
-
-  PluginRestarter& restarter() { return restarter_; }
-
- private:
-  PluginPods pods_;
-  PluginRestarter restarter_;
-};
-
 }  // namespace
 
 int run_agent(const KubeVerb& verb) {
@@ -179,9 +164,11 @@ int run_agent(const KubeVerb& verb) {
     pods.emplace(verb.pod, kubelet, daemon, &BootClock::now);
     plugin.emplace(kubelet, daemon, &BootClock::now);
   }
-  std::optional<PluginRestart> restart;
+  std::optional<PluginPods> plugin_pods;
+  std::optional<PluginRestarter> restarter;
   if (*label) {
-    restart.emplace(restart_client, **label, settings.node, daemon, file, environment);
+    plugin_pods.emplace(restart_client, **label, settings.node);
+    restarter.emplace(settings.node, **label, *plugin_pods, daemon, file, environment);
     log::info("restarting the device plugin with the label {} in namespace {} where needed",
               (*label)->selector(), (*label)->namespace_name);
   }
@@ -196,7 +183,7 @@ int run_agent(const KubeVerb& verb) {
     const auto& verdicts = poller.report().verdicts;
     const auto* const latest = answered && verdicts ? &*verdicts : nullptr;
     if (plugin) plugin->run_round(latest, cluster.seen().devices);
-    if (plugin && restart) restart->restarter().run_round(latest, plugin->hidden());
+    if (plugin && restarter) restarter->run_round(latest, plugin->hidden());
     next = std::max(next + kPollInterval, std::chrono::steady_clock::now());
     std::this_thread::sleep_until(next);
   }
