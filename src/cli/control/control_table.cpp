@@ -230,7 +230,7 @@ Printable audit_table(const protocol::Audit& audit, const Screen& screen) {
                {took_text(to_seconds(line.took))},
                {outcome_text(line.outcome, line.error, line.forced)}});
   }
-  return audit.entries.empty() ? Printable("No audit entries.\n") : table.text(screen);
+  return table.text(screen);
 }
 
 Printable operations_table(const protocol::Operations& operations, const Screen& screen) {
@@ -253,7 +253,7 @@ Printable operations_table(const protocol::Operations& operations, const Screen&
                {one.seconds ? outcome_text(enum_name(change.outcome), error, false)
                             : std::string(kNothing)}});
   }
-  return operations.operations.empty() ? Printable("No operations.\n") : table.text(screen);
+  return table.text(screen);
 }
 
 }  // namespace gpuyard::cli

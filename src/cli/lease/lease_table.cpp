@@ -41,14 +41,6 @@ struct LeaseColumn {
 
 const std::string kUnknown(kNothing);
 
-std::string owner_text(const std::optional<std::string>& user, std::uint32_t uid) {
-  return user ? *user : std::to_string(uid);
-}
-
-std::string wanted_text(const Lease& lease) {
-  return fmt::format("{} GPU{}", lease.wanted_gpus, lease.wanted_gpus == 1 ? "" : "s");
-}
-
 std::string moment_text(const std::optional<WallTime>& moment, WallTime now) {
   return moment ? local_moment(*moment, now) : kUnknown;
 }
@@ -131,8 +123,8 @@ Printable waiting_table(const std::vector<protocol::Lease>& waiting, WallTime no
   for (const protocol::Lease& lease : waiting) {
     const auto& position = lease.place;
     table.add({{position ? std::to_string(position->position) : kUnknown},
-               {owner_text(lease.user, lease.uid)},
-               {wanted_text(lease)},
+               {lease.user.value_or(std::to_string(lease.uid))},
+               {number_of_gpus(lease.wanted_gpus)},
                {local_moment(lease.requested_wall, now)},
                {position && position->expected_s ? length_text(*position->expected_s) : kUnknown},
                {position ? position->text : kUnknown},
@@ -182,8 +174,7 @@ Printable lease_table(const protocol::Leases& leases, WallTime now, const Screen
                {note_text(lease)},
                {lease.id}});
   }
-  return (leases.leases.empty() ? Printable("No leases.\n") : table.text(screen)) +
-         simulated_text(leases.simulated);
+  return table.text(screen) + simulated_text(leases.simulated);
 }
 
 Printable lease_page(const Lease& lease, WallTime now) {
@@ -193,12 +184,12 @@ Printable lease_page(const Lease& lease, WallTime now) {
   };
   line("lease", lease.id);
   line("state", std::string(enum_name(lease.state)) + (lease.overdue ? ", overdue" : ""));
-  line("user", owner_text(lease.user, lease.uid));
+  line("user", lease.user.value_or(std::to_string(lease.uid)));
   line("pod", lease.pod);
   line("binding", std::string(enum_name(lease.binding)));
   if (lease.pid) line("pid", std::to_string(*lease.pid));
   line("note", lease.note);
-  if (lease.gpus.empty()) line("requests", wanted_text(lease));
+  if (lease.gpus.empty()) line("requests", number_of_gpus(lease.wanted_gpus));
   for (const protocol::LeasedGpu& gpu : lease.gpus) {
     line("GPU", fmt::format("{} {} {}", index_text(gpu.index), short_name(gpu.name), gpu.uuid));
   }

@@ -78,10 +78,6 @@ std::string gpu_label(const Device& device) {
   return fmt::format("GPU {}", device.index);
 }
 
-std::string gpu_count_text(std::size_t count) {
-  return fmt::format("{} GPU{}", count, count == 1 ? "" : "s");
-}
-
 Result<Action> cap(const Model& model, const Selection& chosen) {
   if (chosen.device == nullptr) return Error{Errc::not_found, "no GPU selected"};
   const Device& device = *chosen.device;
@@ -153,9 +149,9 @@ Result<Action> release(const Model& model, const Selection& chosen) {
   action.done = fmt::format("{} of {}", waits ? "Cancelled the claim" : "Released the lease",
                             holder_text(lease));
   action.subject = lease.id;
-  const auto wanted = static_cast<std::size_t>(std::max<std::int64_t>(lease.wanted_gpus, 0));
-  action.about = waits ? "the claim is waiting for " + gpu_count_text(wanted)
-                       : gpu_count_text(lease.gpus.size()) +
+  const auto wanted = std::max<std::int64_t>(lease.wanted_gpus, 0);
+  action.about = waits ? "the claim is waiting for " + number_of_gpus(wanted)
+                       : number_of_gpus(std::ssize(lease.gpus)) +
                              " can be leased again once the processes of the lease have exited";
   // The owner of a lease on another machine is not known here; the daemon checks it.
   action.forced = model.uid && model.uid != lease.uid;

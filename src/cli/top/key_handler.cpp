@@ -94,31 +94,23 @@ void go_to_mark(Model& model, bool before) {
   go_to_time(model, *found);
 }
 
-SessionAction begin_action(Model& model, Command command) {
-  if (command == Command::undo && model.undo.empty()) {
-    set_message(model, "nothing to undo");
-    return {};
-  }
-  if (!is_applicable(model, command)) return {};
+void begin_action(Model& model, Command command) {
+  if (command == Command::undo && model.undo.empty()) return set_message(model, "nothing to undo");
+  if (!is_applicable(model, command)) return;
   if (const auto may = check_can_change(model, command); !may) {
-    set_message(model, may.error().text(), true);
-    return {};
+    return set_message(model, may.error().text(), true);
   }
   if (command == Command::verb) {
     model.prompt = Prompt{Prompt::Kind::verb};
-    return {};
+    return;
   }
   auto action = action_for(model, command);
-  if (!action) {
-    set_message(model, action.error().text(), true);
-    return {};
-  }
+  if (!action) return set_message(model, action.error().text(), true);
   if (command == Command::signal && !model.uid) {
-    set_message(model, fmt::format("run it on that machine: {}", shell_line(*action, "")), true);
-    return {};
+    return set_message(model, fmt::format("run it on that machine: {}", shell_line(*action, "")),
+                       true);
   }
   model.dialog = Dialog{*std::move(action)};
-  return {};
 }
 
 std::string copied_text(const Model& model) {
@@ -271,7 +263,8 @@ SessionAction handle_command(Model& model, Command command, const Grid& shown) {
                                      : "mouse off: left to the terminal");
       return {SessionAction::Kind::mouse};
     default:
-      return begin_action(model, command);
+      begin_action(model, command);
+      return {};
   }
 }
 

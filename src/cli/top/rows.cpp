@@ -32,16 +32,12 @@ FilterValue word(const std::optional<std::string>& text) {
   return text ? FilterValue(*text) : FilterValue();
 }
 
-std::string owner_of(const std::optional<std::string>& user, std::uint32_t uid) {
-  return user.value_or(std::to_string(uid));
-}
-
 std::vector<FilterValue> values_of(const Process& process, const std::vector<FilterValue>& of_gpu,
                                    const Lease* lease) {
   constexpr double kGibi = 1024.0 * 1024 * 1024;
   std::vector<FilterValue> values = of_gpu;
   if (process.user || process.uid) {
-    values[field_index("user")] = owner_of(process.user, process.uid.value_or(0));
+    values[field_index("user")] = process.user.value_or(std::to_string(process.uid.value_or(0)));
   }
   const std::vector<FilterValue> own = {static_cast<double>(process.pid),
                                         word(process.command),
@@ -61,7 +57,7 @@ TextRow row_of_waiting(const Lease& lease) {
       fmt::format("{}{}", kLeasePrefix, lease.id),
       fmt::format(
           "{:>3} {:9} {:>7}     {:14} {}", position ? std::to_string(position->position) : "?",
-          owner_of(lease.user, lease.uid), lease.wanted_gpus,
+          lease.user.value_or(std::to_string(lease.uid)), lease.wanted_gpus,
           position && position->expected_s ? "about " + length_text(*position->expected_s) : "-",
           position ? position->text : "")};
 }
@@ -164,10 +160,11 @@ std::vector<TextRow> queue_rows(const ScreenData& data) {
   }
   if (!data.queue->squatters.empty()) rows.push_back({"", "no lease", Tone::faint});
   for (const protocol::UnleasedProcess& one : data.queue->squatters) {
-    rows.push_back({name_of(one, data),
-                    fmt::format("    {:9} GPU {} PID {} {} {}", owner_of(one.user, one.uid),
-                                one.index, one.pid, short_bytes(one.memory_bytes), one.command),
-                    Tone::warning, one.resolve});
+    rows.push_back(
+        {name_of(one, data),
+         fmt::format("    {:9} GPU {} PID {} {} {}", one.user.value_or(std::to_string(one.uid)),
+                     one.index, one.pid, short_bytes(one.memory_bytes), one.command),
+         Tone::warning, one.resolve});
   }
   for (const std::string& note : data.queue->notes) rows.push_back({"", note, Tone::bad});
   return rows;
