@@ -200,8 +200,7 @@ int run(const AlertsVerb& verb) {
     print(Printable::lines(andon::built_in_text()));
     return 0;
   }
-  const auto daemon =
-      require_daemon(verb.socket, "alerts need a daemon, and none is running on this machine");
+  const auto daemon = require_daemon(verb.socket, "alerts need");
   if (!daemon) return print_source_error(daemon.error());
   const auto as_text = [&](const protocol::Silences& all, WallTime now, const Screen& screen) {
     return silences_with_indexes(*daemon, all, now, screen);

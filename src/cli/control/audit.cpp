@@ -108,7 +108,7 @@ Options add_operations(Options program, OperationsVerb& verb) {
 }
 
 int run(const AuditVerb& verb) {
-  const auto daemon = control_daemon(verb.socket, "the audit log needs");
+  const auto daemon = require_daemon(verb.socket, "the audit log needs");
   if (!daemon) return print_source_error(daemon.error());
   if (verb.verify) return verify_audit(verb, *daemon);
   protocol::AuditQuery query;
@@ -123,7 +123,7 @@ int run(const AuditVerb& verb) {
 }
 
 int run(const OperationsVerb& verb) {
-  const auto daemon = control_daemon(verb.socket, "operations need");
+  const auto daemon = require_daemon(verb.socket, "operations need");
   if (!daemon) return print_source_error(daemon.error());
   protocol::Operations operations;
   if (verb.id.empty()) {

@@ -70,7 +70,7 @@ ControlReader reader_of(const http::Endpoint& daemon) {
 }
 
 int show(const ControlVerb& verb) {
-  const auto daemon = control_daemon(verb.socket);
+  const auto daemon = require_daemon(verb.socket, "GPU settings need");
   if (!daemon) return print_source_error(daemon.error());
   auto management = management_of(*daemon, verb.gpus);
   if (!management) return print_control_error(management.error(), daemon->is_remote());
@@ -204,7 +204,7 @@ int run(const ControlVerb& verb) {
     return print_error({Errc::invalid, "nothing was changed", "confirmation needs a terminal",
                         fmt::format("{0} --dry-run  # previews the change\n{0} --yes", verb.line)});
   }
-  const auto daemon = control_daemon(verb.socket);
+  const auto daemon = require_daemon(verb.socket, "GPU settings need");
   if (!daemon) return print_source_error(daemon.error());
   if (verb.dry_run) return plan(verb, *requests, *daemon);
   if (to_be_asked) {

@@ -120,11 +120,6 @@ std::string read_answer() {
 
 }  // namespace
 
-Result<http::Endpoint> control_daemon(const std::string& socket, std::string_view what) {
-  return require_daemon(socket,
-                        fmt::format("{} a daemon, and none is running on this machine", what));
-}
-
 int print_control_error(Error error, bool elsewhere, std::string_view act) {
   // The user and the groups on the other machine are not known here.
   if (elsewhere) return print_error(error);

@@ -13,10 +13,6 @@
 
 namespace gpuyard::cli {
 
-// Errc::unavailable: no daemon runs, which `what` needs.
-Result<http::Endpoint> control_daemon(const std::string& socket,
-                                      std::string_view what = "GPU settings need");
-
 // Prints the daemon's error, or that it did not answer, with advice; returns the exit code.
 // `act` is what the scope "control" allows. `elsewhere`: the daemon is on another machine.
 int print_control_error(Error, bool elsewhere, std::string_view act = "changing GPUs");

@@ -27,7 +27,7 @@ protocol::PodName route_name_of(std::string_view pod) {
 NodeDaemon::NodeDaemon(std::string socket) : socket_(std::move(socket)) {}
 
 Result<http::Endpoint> NodeDaemon::find() const {
-  auto daemon = require_daemon(socket_, "no daemon is running on this machine");
+  auto daemon = require_daemon(socket_);
   if (daemon || daemon.error().code != Errc::not_found) return daemon;
   Error error = std::move(daemon).error();
   error.code = Errc::unavailable;  // so that it is not taken for a daemon without the route

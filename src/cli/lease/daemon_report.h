@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "cli/control/control_daemon.h"
-#include "cli/lease/lease_text.h"
 #include "cli/read/source_access.h"
 #include "cli/screen/output.h"
 
@@ -13,7 +12,7 @@ namespace gpuyard::cli {
 // Asks the daemon that `what` needs, and prints the answer as JSON or as `table` has it.
 template <class AnyVerb, class Fetch, class Table>
 int print_report(const AnyVerb& verb, std::string_view what, Fetch&& fetch, Table&& table) {
-  const auto daemon = lease_daemon(verb.socket, what);
+  const auto daemon = require_daemon(verb.socket, what);
   if (!daemon) return print_source_error(daemon.error());
   const auto reply = fetch(*daemon);
   if (!reply) return print_control_error(reply.error(), daemon->is_remote());

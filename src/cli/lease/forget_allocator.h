@@ -4,7 +4,6 @@
 #include <string>
 #include <string_view>
 
-#include "cli/lease/lease_text.h"
 #include "cli/read/source_access.h"
 #include "cli/screen/output.h"
 #include "faces/client/daemon_client.h"
@@ -17,7 +16,7 @@ template <class Answer>
 int forget_allocator(const std::string& socket, std::string_view what,
                      const protocol::Route<protocol::NoParams, Answer>& route,
                      std::string_view until) {
-  const auto daemon = lease_daemon(socket, what);
+  const auto daemon = require_daemon(socket, what);
   if (!daemon) return print_source_error(daemon.error());
   const auto done = client::call_with_retry(*daemon, route);
   if (!done) return print_source_error(done.error());

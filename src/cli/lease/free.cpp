@@ -46,7 +46,7 @@ int run(const FreeVerb& verb) {
   if (*of_slurm) {
     return slurm::show_cluster_free(verb.wanted, verb.through, verb.json, ColorMode::automatic);
   }
-  const auto daemon = lease_daemon(verb.socket, "finding free GPUs needs");
+  const auto daemon = require_daemon(verb.socket, "finding free GPUs needs");
   if (!daemon) return print_source_error(daemon.error());
   const auto reply = client::call_with_retry(*daemon, protocol::kFree, free_query_of(verb.wanted));
   if (!reply) return print_source_error(reply.error());

@@ -257,7 +257,7 @@ int run(const LeaseVerb& verb) {
   if (verb.action == LeaseAction::list) {
     return run(LeasesVerb{.socket = verb.socket, .json = verb.json, .color = verb.color});
   }
-  const auto daemon = lease_daemon(verb.socket);
+  const auto daemon = require_daemon(verb.socket, "leases need");
   if (!daemon) return print_source_error(daemon.error());
   if (verb.action == LeaseAction::take) return take(verb, *daemon);
   if (verb.action == LeaseAction::adopt) return adopt(verb, *daemon);

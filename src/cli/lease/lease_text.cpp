@@ -13,7 +13,6 @@
 #include "base/saturated.h"
 #include "base/text.h"
 #include "base/try.h"
-#include "cli/read/source_access.h"
 #include "cli/screen/reading_text.h"
 #include "cli/shared_options.h"
 
@@ -202,11 +201,6 @@ std::optional<gpuyard::usage::UsageGrouping> usage_grouping_of(std::string by) {
   if (by == "namespace") return gpuyard::usage::UsageGrouping::pod_namespace;
   std::ranges::replace(by, '-', '_');
   return enum_from_name<gpuyard::usage::UsageGrouping>(by);
-}
-
-Result<http::Endpoint> lease_daemon(const std::string& socket, std::string_view what) {
-  return require_daemon(socket,
-                        fmt::format("{} a daemon, and none is running on this machine", what));
 }
 
 }  // namespace gpuyard::cli

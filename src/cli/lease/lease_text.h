@@ -9,7 +9,6 @@
 
 #include "base/result.h"
 #include "cli/shared_options.h"
-#include "cli/source.h"
 #include "cli/verbs.h"
 #include "faces/protocol/brief.h"
 #include "faces/protocol/leases.h"
@@ -76,9 +75,5 @@ struct NamedLease {
   std::optional<std::uint64_t> fence;
 };
 Result<NamedLease> named_lease(const std::string& id);
-
-// Errc::unavailable: no daemon runs, which `what` needs.
-Result<http::Endpoint> lease_daemon(const std::string& socket,
-                                    std::string_view what = "leases need");
 
 }  // namespace gpuyard::cli

@@ -75,7 +75,7 @@ int run(const RunVerb& verb) {
   if (slurm::is_through_slurm(verb.through)) return slurm::run_through_slurm(verb);
   const auto report = open_run_report(verb.report);
   if (!report) return print_error(report.error());
-  const auto daemon = lease_daemon(verb.socket);
+  const auto daemon = require_daemon(verb.socket, "leases need");
   if (!daemon) return print_source_error(daemon.error());
   const JobSignals signals;  // before any thread
   std::string command;

@@ -61,7 +61,7 @@ int run(const UsageVerb& verb) {
   const auto query = query_of(verb);
   if (!query) return print_error(query.error());
   if (verb.csv) {
-    const auto daemon = lease_daemon(verb.socket, kUsageNeeds);
+    const auto daemon = require_daemon(verb.socket, kUsageNeeds);
     return daemon ? print_csv(*daemon, *query) : print_source_error(daemon.error());
   }
   return print_report(

@@ -87,8 +87,7 @@ std::string_view nagios_name(CheckStatus status) {
 }
 
 Result<protocol::GpuVerdicts> fetch_verdicts(const std::string& socket) {
-  const auto daemon =
-      require_daemon(socket, "a verdict needs a daemon, and none is running on this machine");
+  const auto daemon = require_daemon(socket, "a verdict needs");
   if (!daemon) return daemon.error();
   // Without a retry, which would take longer than a monitoring system waits.
   return client::call(*daemon, protocol::kVerdict, {}, {}, kCheckTimeout);

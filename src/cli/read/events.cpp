@@ -159,8 +159,7 @@ Options add_events(Options program, EventsVerb& verb) {
 int run(const EventsVerb& verb) {
   const auto start = start_point_of(verb.since);
   if (!start) return print_error(start.error());
-  auto daemon = require_daemon(verb.source.socket,
-                               "events need a daemon, and none is running on this machine");
+  auto daemon = require_daemon(verb.source.socket, "events need");
   if (!daemon) return print_error(daemon.error());
   return EventPrinter(verb, *start, *daemon).run();
 }

@@ -190,8 +190,7 @@ Options add_history(Options program, HistoryVerb& verb) {
 }
 
 int run(const HistoryVerb& verb) {
-  const auto daemon =
-      require_daemon(verb.socket, "history needs a daemon, and none is running on this machine");
+  const auto daemon = require_daemon(verb.socket, "history needs");
   if (!daemon) return print_source_error(daemon.error());
   const auto gpus = gpus_of(verb, *daemon);
   if (!gpus) return print_source_error(gpus.error());

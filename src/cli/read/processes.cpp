@@ -135,8 +135,7 @@ Printable no_process_text(const std::string& user) {
 }
 
 int show_past(const ProcessesVerb& verb) {
-  const auto daemon = require_daemon(
-      verb.source.socket, "past processes need a daemon, and none is running on this machine");
+  const auto daemon = require_daemon(verb.source.socket, "past processes need");
   if (!daemon) return print_source_error(daemon.error());
   const protocol::ProcessSpansQuery query{
       non_empty(verb.gpus), non_empty(verb.since), non_empty(verb.until), {}};

@@ -116,13 +116,17 @@ Result<OpenSource> open_source(const SourceFlags& flags, SimulatedLoad what) {
   return open;
 }
 
-Result<http::Endpoint> require_daemon(const std::string& socket, std::string_view if_none) {
+Result<http::Endpoint> require_daemon(const std::string& socket, std::string_view what) {
   SourceFlags flags;
   flags.socket = socket;
   const SourceOptions options = source_options(flags);
   if (!options.socket.empty()) return resolve_daemon(options);
   if (auto found = client::find_daemon(options.sockets)) return *std::move(found);
-  return client::no_daemon_error(options.sockets, if_none);
+  if (what.empty()) {
+    return client::no_daemon_error(options.sockets, "no daemon is running on this machine");
+  }
+  return client::no_daemon_error(
+      options.sockets, fmt::format("{} a daemon, and none is running on this machine", what));
 }
 
 Printable host_heading(const std::string& socket) {

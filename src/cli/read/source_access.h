@@ -63,8 +63,8 @@ SourceOptions source_options(const SourceFlags&);
 Result<OpenSource> open_source(const SourceFlags&, SimulatedLoad what = SimulatedLoad::load);
 
 // Returns the daemon, if only a daemon will do: the one that `socket` or the environment names, or
-// else the first that runs here. Errc::unavailable, in the words of `if_none`: none runs.
-Result<http::Endpoint> require_daemon(const std::string& socket, std::string_view if_none);
+// else the first that runs here. Errc::unavailable: none runs, which `what`, "leases need", names.
+Result<http::Endpoint> require_daemon(const std::string& socket, std::string_view what = "");
 
 // Returns "On ssh://lab:\n", which stands before what people read of another machine, because
 // terminals look alike; "" if `socket` is one of this machine.

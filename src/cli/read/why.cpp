@@ -84,8 +84,7 @@ Options add_why(Options program, WhyVerb& verb) {
 }
 
 int run(const WhyVerb& verb) {
-  const auto daemon =
-      require_daemon(verb.socket, "bottlenecks need a daemon, and none is running on this machine");
+  const auto daemon = require_daemon(verb.socket, "bottlenecks need");
   if (!daemon) return print_source_error(daemon.error());
   return verb.since.empty() ? show_now(verb, *daemon) : show_past(verb, *daemon);
 }

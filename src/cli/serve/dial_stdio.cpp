@@ -25,7 +25,7 @@ namespace {
 // There is no option that names another socket: a key that may only run this leads to the daemon
 // and nowhere else. The kernel tells the daemon who connects, which is whom ssh has let in.
 Result<http::Endpoint> socket_to_dial(const DialStdioVerb& verb) {
-  auto daemon = require_daemon("", "no daemon is running on this machine");
+  auto daemon = require_daemon("");
   if (!daemon) return daemon;
   if (daemon->kind != http::Endpoint::Kind::unix_socket) {
     return Error{Errc::invalid, fmt::format("GPUYARD_SOCKET is {} on this machine; the daemon can "

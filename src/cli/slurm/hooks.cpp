@@ -13,7 +13,7 @@
 #include "base/paths.h"
 #include "base/text.h"
 #include "base/try.h"
-#include "cli/lease/lease_text.h"
+#include "cli/read/source_access.h"
 #include "cli/screen/output.h"
 #include "cli/shared_options.h"
 #include "cli/slurm/controller.h"
@@ -59,7 +59,7 @@ class Hook {
   Result<Answer> call_daemon(const protocol::Route<Params, Answer, Body>& route,
                              const Params& parameters = {}, const Body& body = {}) {
     if (!daemon_) {
-      daemon_ = GPUYARD_TRY(lease_daemon(socket_));
+      daemon_ = GPUYARD_TRY(require_daemon(socket_, "leases need"));
     }
     return client::call(*daemon_, route, parameters, body, kReplyTimeout);
   }

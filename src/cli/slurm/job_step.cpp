@@ -18,6 +18,7 @@
 #include "cli/lease/lease_text.h"
 #include "cli/lease/leased_run.h"
 #include "cli/read/json_output.h"
+#include "cli/read/source_access.h"
 #include "cli/screen/output.h"
 #include "cli/slurm/srun_line.h"
 #include "cli/source.h"
@@ -48,7 +49,7 @@ struct JobLease {
 };
 
 Result<JobLease> find_job_lease(const RunVerb& verb, const std::string& job) {
-  const auto daemon = GPUYARD_TRY(lease_daemon(verb.socket));
+  const auto daemon = GPUYARD_TRY(require_daemon(verb.socket, "leases need"));
   const TimePoint until = BootClock::now() + kLeaseTimeout;
   while (true) {
     auto reply = client::call(daemon, protocol::kSlurmJob, {job});

@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "base/try.h"
 #include "cli/fleet/fleet_query.h"
-#include "cli/lease/lease_text.h"
+#include "cli/read/source_access.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/output.h"
 #include "cli/slurm/cluster_plan.h"
@@ -132,7 +132,7 @@ Result<std::string> run_installed(const std::string& program, std::vector<std::s
 }
 
 Result<PlannedHost> fetch_own_inventory(const std::string& socket) {
-  const auto daemon = GPUYARD_TRY(lease_daemon(socket, "the inventory of this machine needs"));
+  const auto daemon = GPUYARD_TRY(require_daemon(socket, "the inventory of this machine needs"));
   auto inventory = GPUYARD_TRY(fetch_inventory(daemon, {}));
   return PlannedHost{inventory.machine.hostname.value_or(""), std::move(inventory)};
 }

@@ -4,7 +4,6 @@
 
 #include "cli/fleet/fleet_query.h"
 #include "cli/lease/forget_allocator.h"
-#include "cli/lease/lease_text.h"
 #include "cli/read/source_access.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/output.h"
@@ -47,7 +46,7 @@ Printable text_of(const protocol::SlurmNode& node, const Screen& screen) {
 }
 
 int show_status(const SlurmVerb& verb) {
-  const auto daemon = lease_daemon(verb.socket, "the state of Slurm's jobs needs");
+  const auto daemon = require_daemon(verb.socket, "the state of Slurm's jobs needs");
   if (!daemon) return print_source_error(daemon.error());
   const auto node = client::call_with_retry(*daemon, protocol::kSlurm);
   if (!node) return print_source_error(node.error());

@@ -268,8 +268,7 @@ Options add_token(Options program, TokenVerb& verb) {
 }
 
 int run(const TokenVerb& verb) {
-  const auto daemon =
-      require_daemon(verb.socket, "tokens need a daemon, and none is running on this machine");
+  const auto daemon = require_daemon(verb.socket, "tokens need");
   if (!daemon) return print_source_error(daemon.error());
   if (verb.action == TokenAction::create) return create(verb, *daemon);
   if (verb.action == TokenAction::revoke) return revoke(verb, *daemon);
