@@ -317,8 +317,8 @@ TEST(CommandLine, SimStartsAWorld) {
                                      "a100", "--load", "steady:80:40"});
   EXPECT_EQ(sim.action, SimVerb::Action::start);
   EXPECT_EQ(sim.world, "/w");
-  EXPECT_EQ(sim.gpus, 3);
-  EXPECT_EQ(sim.model, "a100");
+  EXPECT_EQ(sim.start.gpus, 3);
+  EXPECT_EQ(sim.start.model, "a100");
   EXPECT_EQ(sim.load, "steady:80:40");
 }
 
@@ -370,8 +370,8 @@ TEST(CommandLine, SimAttachNeedsPidOrSyntheticCount) {
 TEST(CommandLine, SimStartParsesModelsAndSetters) {
   const auto sim =
       verb_of<SimVerb>({"sim", "start", "--model", "a100:2,t4", "--setters", "everyone"});
-  EXPECT_EQ(sim.model, "a100:2,t4");
-  EXPECT_EQ(sim.gpus, std::nullopt);
+  EXPECT_EQ(sim.start.model, "a100:2,t4");
+  EXPECT_EQ(sim.start.gpus, std::nullopt);
   EXPECT_EQ(sim.setters, "everyone");
   EXPECT_EQ(end_of({"sim", "start", "--setters", "somebody"}).code, 2);
   EXPECT_EQ(end_of({"sim", "start", "--gpus", "65"}).code, 2);

@@ -162,10 +162,10 @@ Option add_model(Options verb, std::string& model) {
       .default_is("h100");
 }
 
-void add_output_options(Options verb, std::string& socket, bool& json, ColorMode& mode) {
-  add_socket(verb, socket);
-  add_json(verb, json);
-  add_color(verb, mode);
+void add_output_options(Options verb, AnswerOptions& answer) {
+  add_socket(verb, answer.socket);
+  add_json(verb, answer.json);
+  add_color(verb, answer.color);
 }
 
 void add_source(Options verb, SourceFlags& flags) {

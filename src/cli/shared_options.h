@@ -20,7 +20,7 @@ Option add_color(Options verb, ColorMode& mode);
 Option add_json(Options verb, bool& json);
 Option add_socket(Options verb, std::string& socket);
 // Adds what verbs have that show the daemon's answer: --socket, --json and --color.
-void add_output_options(Options verb, std::string& socket, bool& json, ColorMode& mode);
+void add_output_options(Options verb, AnswerOptions& answer);
 void add_source(Options verb, SourceFlags& flags);
 
 Option add_simulate(Options verb, std::optional<int>& gpus);

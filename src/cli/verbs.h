@@ -16,6 +16,7 @@
 #include "faces/protocol/leases.h"
 #include "faces/protocol/tokens.h"
 #include "faces/recording/replay_backend.h"
+#include "sim/world_client.h"
 
 namespace gpuyard::cli {
 
@@ -50,12 +51,15 @@ struct SourceFlags {
   std::optional<recording::Replay> replay = {};  // only of `gpuyard replay`
 };
 
-struct DevicesVerb {
+// The options of a verb that reads GPUs.
+struct ReadOptions {
   SourceFlags source;
   bool json = false;
-  std::string gpus;  // empty: the table of all
+  std::string gpus;  // empty: all
   ColorMode color = ColorMode::automatic;
 };
+
+struct DevicesVerb : ReadOptions {};
 
 struct TopVerb {
   SourceFlags source;
@@ -75,11 +79,7 @@ struct TopVerb {
   double speed = 1;
 };
 
-struct WatchVerb {
-  SourceFlags source;
-  bool json = false;
-  std::string gpus;
-  ColorMode color = ColorMode::automatic;
+struct WatchVerb : ReadOptions {
   std::string interval = "1s";
   std::uint64_t count = 0;  // 0: until a signal ends it
   std::vector<std::string> fields;
@@ -102,39 +102,36 @@ struct ReplayVerb {
   WatchVerb watch;
 };
 
-struct EventsVerb {
-  SourceFlags source;
-  bool json = false;
+struct EventsVerb : ReadOptions {
   bool follow = false;
   std::string since;  // empty: all events that the daemon knows
-  std::string gpus;
+};
+
+// The options of a verb that shows a daemon's answer.
+struct AnswerOptions {
+  std::string socket;
+  bool json = false;
   ColorMode color = ColorMode::automatic;
 };
 
-struct HistoryVerb {
+struct HistoryVerb : AnswerOptions {
   enum class Charset { automatic, braille, block, ascii };
-  std::string socket;
   std::string gpus;  // with commas; empty: all
   std::vector<std::string> metrics = {"power"};
   std::string element;
   std::string since = "1h";
   std::string until;
   std::string step;
-  bool json = false;
   bool csv = false;
   bool plot = false;
   bool zoom = false;
   Charset charset = Charset::automatic;
-  ColorMode color = ColorMode::automatic;
 };
 
-struct WhyVerb {
-  std::string socket;
+struct WhyVerb : AnswerOptions {
   std::string gpus;   // with commas; empty: all
   std::string since;  // empty: only now
   std::string until;
-  bool json = false;
-  ColorMode color = ColorMode::automatic;
 };
 
 struct CheckVerb {
@@ -179,14 +176,10 @@ struct SmiVerb {
   bool nvidia_exit_codes = false;
 };
 
-struct ProcessesVerb {
-  SourceFlags source;
-  bool json = false;
-  std::string gpus;   // empty: all
+struct ProcessesVerb : ReadOptions {
   std::string user;   // a name or a number; empty: every user
   std::string since;  // empty: only those of now
   std::string until;
-  ColorMode color = ColorMode::automatic;
 };
 
 struct EnergyVerb {
@@ -198,10 +191,9 @@ struct EnergyVerb {
 };
 
 // The change that the user wants of GPUs; without one, the verb shows their settings.
-struct ControlVerb {
+struct ControlVerb : AnswerOptions {
   enum class Subject { power, clocks, persistence, compute_mode, ecc, reset, restore };
   Subject subject = Subject::power;
-  std::string socket;
   std::string gpus;           // empty: all, if the verb only shows
   std::string value;          // watts, on or off, a compute mode
   std::string gpu_clocks;     // "MIN,MAX" or one for both
@@ -216,25 +208,17 @@ struct ControlVerb {
   bool yes = false;
   bool detach = false;  // returns before the change has finished
   std::string line;     // as the user wrote it, for the advice
-  bool json = false;
-  ColorMode color = ColorMode::automatic;
 };
 
-struct AuditVerb {
-  std::string socket;
+struct AuditVerb : AnswerOptions {
   std::string gpus;  // empty: all
   std::int64_t limit = 50;
   bool verify = false;
   std::string log;  // of the setter; empty: found
-  bool json = false;
-  ColorMode color = ColorMode::automatic;
 };
 
-struct OperationsVerb {
-  std::string socket;
+struct OperationsVerb : AnswerOptions {
   std::string id;  // empty: all
-  bool json = false;
-  ColorMode color = ColorMode::automatic;
 };
 
 // The claim that a verb makes, and its options as the user typed them, for a command that makes the
@@ -266,10 +250,9 @@ struct RunVerb {
   bool in_job = false;        // the job is older than this command, and may outlive it
 };
 
-struct LeaseVerb {
+struct LeaseVerb : AnswerOptions {
   enum class Action { take, renew, release, adopt, show, list };
   Action action = Action::show;
-  std::string socket;
   std::string id;       // empty: GPUYARD_LEASE
   ClaimOptions wanted;  // take; the note also of adopt, the duration of renew
   bool exported = false;
@@ -278,22 +261,14 @@ struct LeaseVerb {
   std::string reason;
   std::string signal;
   std::uint32_t pid = 0;  // adopt
-  bool json = false;
-  ColorMode color = ColorMode::automatic;  // list
 };
 
-struct LeasesVerb {
-  std::string socket;
+struct LeasesVerb : AnswerOptions {
   Through through = Through::configured;
-  bool json = false;
-  ColorMode color = ColorMode::automatic;
 };
 
-struct QueueVerb {
-  std::string socket;
+struct QueueVerb : AnswerOptions {
   Through through = Through::configured;
-  bool json = false;
-  ColorMode color = ColorMode::automatic;
 };
 
 struct FreeVerb {
@@ -303,7 +278,7 @@ struct FreeVerb {
   bool json = false;
 };
 
-struct AlertsVerb {
+struct AlertsVerb : AnswerOptions {
   enum class Action : std::uint8_t {
     list,
     history,
@@ -316,10 +291,7 @@ struct AlertsVerb {
     test,
   };
   Action action = Action::list;
-  std::string socket;
-  bool json = false;
   bool toml = false;  // of rules: the built-in ones, as text
-  ColorMode color = ColorMode::automatic;
   std::string alert;  // its number
   std::string note;
   std::string rule;
@@ -330,12 +302,9 @@ struct AlertsVerb {
   std::int64_t limit = 100;
 };
 
-struct TokenVerb {
+struct TokenVerb : AnswerOptions {
   enum class Action : std::uint8_t { create, list, revoke };
   Action action = Action::list;
-  std::string socket;
-  bool json = false;
-  ColorMode color = ColorMode::automatic;
   std::string name;  // or, to revoke, the id
   auth::Scope scope = auth::Scope::read;
   std::string gpus;     // empty: all
@@ -354,13 +323,10 @@ struct CordonVerb {
   bool json = false;
 };
 
-struct UsageVerb {
-  std::string socket;
+struct UsageVerb : AnswerOptions {
   std::string since = "7d";
   std::string by = "user";
-  bool json = false;
   bool csv = false;
-  ColorMode color = ColorMode::automatic;
 };
 
 // The machines of a command that queries many, and how they are reached.
@@ -419,21 +385,18 @@ struct SlurmVerb : MachineOptions {  // of plan
 };
 
 // The agent of a Kubernetes node, and what an administrator asks of all of them.
-struct KubeVerb {
+struct KubeVerb : AnswerOptions {
   enum class Action : std::uint8_t { status, agent, manifest, withdraw, forget };
   Action action = Action::status;
   std::string kubeconfig;   // empty: the pod's own cluster
   kube::Settings settings;  // status and withdraw have the condition's type, and a node or all ("")
   std::string memory;       // agent: a file; empty: it remembers nothing
-  std::string socket;       // agent and forget: empty: this machine's
   std::string kubelet;  // agent: a socket; empty: where a kubelet has it; "none": it is not asked
   std::string pod;      // agent: its own, as NAMESPACE/NAME; empty: it runs in none
   std::string image;    // manifest: in a registry of the user
   // manifest: the namespace of its objects
   std::string name_space = "gpuyard";
   std::string restart_plugin;  // agent: NAMESPACE/KEY=VALUE; empty: it restarts no plugin
-  bool json = false;
-  ColorMode color = ColorMode::automatic;
 };
 
 struct DoctorVerb {
@@ -513,20 +476,12 @@ struct SimVerb {
   std::string world;
   int gpu = 0;  // sim::kEveryGpu: all
   bool json = false;
-  // start
-  std::string model = "h100";
-  std::string machine;
-  std::optional<int> gpus;
+  // start; the driver's version also of driver reload and load, where empty leaves it as it is
+  sim::WorldOptions start{.directory = {}};
   std::string load = "mixed";  // also of load
   std::string setters = "owner";
   std::string scenario;  // also of validate
-  std::vector<std::string> missing;
-  std::string driver_version;  // also of driver reload and load; empty: as it is
-  std::uint32_t process_entry_bytes = 24;
-  std::optional<int> suspend_after;  // seconds
-  double speed = 1.0;
-  bool stepped = false;
-  std::string time;  // step; driver reload: how long it is away
+  std::string time;      // step; driver reload: how long it is away
   // reset
   std::string gpu_name;
   bool as_driver = false;

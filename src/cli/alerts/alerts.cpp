@@ -148,10 +148,10 @@ Options add_alerts(Options program, AlertsVerb& verb) {
       .example("gpuyard alerts ack 17 --note \"fan ordered\"")
       .example("gpuyard alerts silence --gpu 3 --for 2h")
       .example("gpuyard alerts rules --toml > alerts.toml");
-  add_output_options(alerts, verb.socket, verb.json, verb.color);
+  add_output_options(alerts, verb);
   const auto action = [&](AlertsAction what, const char* name, const char* summary) {
     const Options sub = alerts.verb(name, summary).sets(verb.action, what);
-    add_output_options(sub, verb.socket, verb.json, verb.color);
+    add_output_options(sub, verb);
     return sub;
   };
   const Options history =

@@ -81,7 +81,7 @@ int verify_audit(const AuditVerb& verb, const http::Endpoint& daemon) {
 Options add_audit(Options program, AuditVerb& verb) {
   const Options audit =
       program.verb("audit", "Show the audit log of GPU changes and refused requests");
-  add_output_options(audit, verb.socket, verb.json, verb.color);
+  add_output_options(audit, verb);
   add_gpus(audit, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses").default_is("all");
   audit.option("-n,--limit", verb.limit, "Show the newest N entries, 1 to 1000")
       .metavar("N")
@@ -102,7 +102,7 @@ Options add_audit(Options program, AuditVerb& verb) {
 Options add_operations(Options program, OperationsVerb& verb) {
   const Options operations =
       program.verb("operations", "List queued, running and recently finished changes");
-  add_output_options(operations, verb.socket, verb.json, verb.color);
+  add_output_options(operations, verb);
   operations.option("id", verb.id, "Show only this operation").metavar("ID");
   return operations.example("gpuyard operations").example("gpuyard operations 17 --json");
 }

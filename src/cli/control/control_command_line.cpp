@@ -22,7 +22,7 @@ AddedVerb add_verb(Options program, ControlVerb& verb, ControlSubject subject, c
                    ValueArgument followed = ValueArgument::by_nothing) {
   verb.subject = subject;
   const Options sub = program.verb(std::string(name_of(subject)), summary);
-  add_output_options(sub, verb.socket, verb.json, verb.color);
+  add_output_options(sub, verb);
   // Beside --gpu-clocks, --gpu would invite mistakes: it is the former name of that.
   const bool clocks = subject == ControlSubject::clocks;
   const char* const names = clocks ? "gpus,--gpus" : "gpus,--gpu";

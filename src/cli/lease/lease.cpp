@@ -235,7 +235,7 @@ Options add_lease(Options program, LeaseVerb& verb) {
       .example("gpuyard lease renew --for 4h")
       .example("gpuyard lease release");
   const Options list = lease.verb("list", kLeasesSummary).sets(verb.action, LeaseAction::list);
-  add_output_options(list, verb.socket, verb.json, verb.color);
+  add_output_options(list, verb);
   list.example("gpuyard lease list");
   add_take(lease, verb);
   add_renew(lease, verb);
@@ -255,7 +255,7 @@ Options add_lease(Options program, LeaseVerb& verb) {
 
 int run(const LeaseVerb& verb) {
   if (verb.action == LeaseAction::list) {
-    return run(LeasesVerb{.socket = verb.socket, .json = verb.json, .color = verb.color});
+    return run(LeasesVerb{static_cast<const AnswerOptions&>(verb)});
   }
   const auto daemon = require_daemon(verb.socket, "leases need");
   if (!daemon) return print_source_error(daemon.error());

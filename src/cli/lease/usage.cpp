@@ -42,7 +42,7 @@ int print_csv(const http::Endpoint& daemon, const protocol::UsageQuery& query) {
 
 Options add_usage(Options program, UsageVerb& verb) {
   const Options usage = program.verb("usage", "Show GPU-hours and energy by user");
-  add_output_options(usage, verb.socket, verb.json, verb.color);
+  add_output_options(usage, verb);
   usage.option("--since", verb.since, "Start: 7d (ago), 02:10 or 2026-01-31 12:00")
       .metavar("TIME")
       .default_is("7d");

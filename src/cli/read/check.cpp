@@ -1,6 +1,7 @@
 #include "cli/read/check.h"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <map>
 #include <string_view>
@@ -72,19 +73,7 @@ std::string bad_text(const std::vector<GpuVerdict>& gpus) {
   return fmt::format("{}", fmt::join(texts, " "));
 }
 
-std::string_view nagios_name(CheckStatus status) {
-  switch (status) {
-    case CheckStatus::ok:
-      return "OK";
-    case CheckStatus::warning:
-      return "WARNING";
-    case CheckStatus::critical:
-      return "CRITICAL";
-    case CheckStatus::unknown:
-      return "UNKNOWN";
-  }
-  return "UNKNOWN";
-}
+constexpr std::array<std::string_view, 4> kNagiosNames = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
 
 Result<protocol::GpuVerdicts> fetch_verdicts(const std::string& socket) {
   const auto daemon = require_daemon(socket, "a verdict needs");
@@ -182,8 +171,10 @@ std::string check_line(const CheckResult& check, CheckConvention convention) {
           ? ""
           : fmt::format(" | good={} bad={} unknown={} cordoned={}", check.good, check.bad,
                         check.unknown, check.cordoned);
-  return shortened(fmt::format("GPU {} - {}", nagios_name(check.status), one_line(check.text)),
-                   kMaxNagiosBytes - counts.size()) +
+  return shortened(
+             fmt::format("GPU {} - {}", kNagiosNames.at(static_cast<std::size_t>(check.status)),
+                         one_line(check.text)),
+             kMaxNagiosBytes - counts.size()) +
          counts;
 }
 

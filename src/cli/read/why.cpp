@@ -76,7 +76,7 @@ Options add_why(Options program, WhyVerb& verb) {
       .default_is("now")
       .needs(since)
       .moment();
-  add_output_options(why, verb.socket, verb.json, verb.color);
+  add_output_options(why, verb);
   why.example("gpuyard why")
       .example("gpuyard why 0 --since 2h")
       .example("gpuyard why --since 02:10 --until 03:00");

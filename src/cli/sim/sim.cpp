@@ -28,7 +28,7 @@ using sim::WorldStatus;
 // Counts the GPUs, so that a wrong model or scenario is reported before a world server is started.
 Result<std::size_t> gpus_of(const SimVerb& verb) {
   if (verb.scenario.empty()) {
-    const auto fleet = sim::parse_fleet(verb.model, verb.gpus);
+    const auto fleet = sim::parse_fleet(verb.start.model, verb.start.gpus);
     return fleet ? Result<std::size_t>(fleet->size()) : Error(fleet.error()).in("--model");
   }
   const auto scenario = sim::read_scenario(verb.scenario);
@@ -50,19 +50,10 @@ int start(const SimVerb& verb) {
   if (!load) return print_error(Error(load.error()).in("--load"));
   const auto gpus = gpus_of(verb);
   if (!gpus) return print_error(gpus.error());
-  sim::WorldOptions options;
+  sim::WorldOptions options = verb.start;
   options.directory = world_of(verb);
-  options.model = verb.model;
-  options.gpus = verb.gpus;
-  options.machine = verb.machine;
   options.load = *load;
   options.setters = sim::setter_access_from_name(verb.setters).value_or(options.setters);
-  options.driver_version = verb.driver_version;
-  options.process_entry_bytes = verb.process_entry_bytes;
-  options.suspend_after_s = verb.suspend_after;
-  options.speed = verb.speed;
-  options.stepped = verb.stepped;
-  options.missing = verb.missing;
   if (!verb.scenario.empty()) options.scenario = std::filesystem::absolute(verb.scenario);
   const auto world = sim::start_world(options, sim::WorldLifetime::independent);
   if (!world) return print_error(world.error());
@@ -141,16 +132,16 @@ Result<void> step(const SimVerb& verb) {
 // gpuyard sim driver
 Result<void> change_driver(const SimVerb& verb) {
   const std::string world = world_of(verb);
-  if (!verb.driver_version.empty()) {
-    GPUYARD_TRY(sim::check_driver_version(verb.driver_version));
+  if (!verb.start.driver_version.empty()) {
+    GPUYARD_TRY(sim::check_driver_version(verb.start.driver_version));
   }
   if (verb.action == SimVerb::Action::driver_unload) return sim::unload_driver(world);
   if (verb.action == SimVerb::Action::driver_load) {
-    return sim::load_driver(world, verb.driver_version);
+    return sim::load_driver(world, verb.start.driver_version);
   }
   const auto away = verb.time.empty() ? std::chrono::milliseconds{0} : sim::parse_time(verb.time);
   if (!away) return away.error();
-  return sim::reload_driver(world, *away, verb.driver_version);
+  return sim::reload_driver(world, *away, verb.start.driver_version);
 }
 
 }  // namespace

@@ -106,7 +106,8 @@ void add_inject(Options inject, SimVerb& verb) {
 
 Option add_driver_version(Options sub, SimVerb& verb) {
   return sub
-      .option("--driver-version", verb.driver_version, "Driver version to simulate, e.g. 550.54.15")
+      .option("--driver-version", verb.start.driver_version,
+              "Driver version to simulate, e.g. 550.54.15")
       .metavar("TEXT");
 }
 
@@ -163,12 +164,12 @@ void add_start(Options start, SimVerb& verb) {
     scenario.excludes(option);
     return option;
   };
-  own(fleet.option("--gpus", verb.gpus, "Number of GPUs"))
+  own(fleet.option("--gpus", verb.start.gpus, "Number of GPUs"))
       .metavar("N")
       .default_is("8, unless --model gives counts")
       .range(1, kMaxGpus);
-  own(add_model(fleet, verb.model));
-  own(fleet.option("--machine", verb.machine,
+  own(add_model(fleet, verb.start.model));
+  own(fleet.option("--machine", verb.start.machine,
                    "Machine name; each gives the GPUs other UUIDs and serial numbers"))
       .metavar("NAME");
   own(fleet.option("--load", verb.load,
@@ -186,23 +187,24 @@ void add_start(Options start, SimVerb& verb) {
       .default_is("owner")
       .one_of(std::vector<std::string>(setters.begin(), setters.end()));
   own(add_driver_version(driver, verb));
-  own(driver.option("--process-entries", verb.process_entry_bytes,
+  own(driver.option("--process-entries", verb.start.process_entry_bytes,
                     "Size of a process list entry in bytes: 16, 24 or 32"))
       .metavar("N")
       .default_is("24")
       .details("Size of an entry in NVML's process list, in bytes. Some 535 drivers use 16 or 32.")
       .one_of({16, 24, 32});
-  own(driver.option("--missing", verb.missing, "NVML function to leave out; repeatable"))
+  own(driver.option("--missing", verb.start.missing, "NVML function to leave out; repeatable"))
       .metavar("NAME");
-  own(driver.option("--suspend-after", verb.suspend_after,
+  own(driver.option("--suspend-after", verb.start.suspend_after_s,
                     "Let the kernel suspend a GPU that is unused for N seconds"))
       .metavar("N")
       .range(1, 3600);
   const Options time = start.heading("Time");
-  const Option speed = own(time.option("--speed", verb.speed, "Simulated seconds per real second"))
-                           .metavar("FACTOR")
-                           .default_is("1");
-  own(time.flag("--stepped", verb.stepped, "Stop time; advance it with `sim step`"))
+  const Option speed =
+      own(time.option("--speed", verb.start.speed, "Simulated seconds per real second"))
+          .metavar("FACTOR")
+          .default_is("1");
+  own(time.flag("--stepped", verb.start.stepped, "Stop time; advance it with `sim step`"))
       .excludes(speed);
   start.example("gpuyard sim start --gpus 4")
       .example("gpuyard sim start --model a100:2,h100:4,t4 --load training:0.9:40G")

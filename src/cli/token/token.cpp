@@ -219,7 +219,7 @@ Options add_token(Options program, TokenVerb& verb) {
       .example("gpuyard token revoke grafana");
   const auto action = [&](TokenAction what, const char* name, const char* summary) {
     const Options sub = token.verb(name, summary).sets(verb.action, what);
-    add_output_options(sub, verb.socket, verb.json, verb.color);
+    add_output_options(sub, verb);
     return sub;
   };
   using enum gpuyard::auth::Scope;
