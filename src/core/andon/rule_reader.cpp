@@ -169,9 +169,10 @@ std::optional<Curve> curve_of(const toml::node& node) {
 // Stores what `Parse` makes of the node. The member may be an optional itself.
 template <auto Member, auto Parse>
 ValueError read_member(Rule& rule, const toml::node& node) {
-  auto value = Parse(node);
+  const auto value = Parse(node);
   if (!value) return kDefaultMessage;
-  rule.*Member = *std::move(value);
+  const auto& parsed = *value;
+  rule.*Member = parsed;
   return {};
 }
 
