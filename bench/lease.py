@@ -56,7 +56,7 @@ def measure_socket(directory, gpus, rounds, clients):
             crowd = crowd["claim"] | {"changes_per_s": crowd["changes_per_s"],
                                       "changes_per_commit": 2 * clients * rounds / crowd["commits"]}
         # On the daemon's core: one core serves the disk's interrupts, and a sync takes the other twice as long.
-        return {"disk": row(client, DISK, "disk", home, gpus * rounds, core=SERVER_CORE),
+        return {"disk": row(lambda: client(DISK, "disk", home, gpus * rounds, core=SERVER_CORE)),
                 "claim": alone if why_not(alone) else alone["claim"],
                 "release": alone if why_not(alone) else alone["release"],
                 "crowd": crowd}
