@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -36,7 +37,8 @@ def test_recording_matches_recorded_world(world, run, tmp_path):
     path = str(tmp_path / "a.rec")
     done = run("record", path, "--for", "2s", "--local", GPUYARD_SIM_WORLD=str(world.directory))
     assert done.returncode == 0, done.stderr
-    assert "2.0 s in 3 samples" in done.stderr and done.stdout == ""
+    # A busy machine takes the first sample a little late.
+    assert re.search(r": (1\.9|2\.0) s in 3 samples", done.stderr) and done.stdout == ""
     first = looks(run("replay", path, "--count", "1", "--json").stdout)[0]
     for played, real in zip(first["devices"], world.status()["gpus"], strict=True):
         assert played["uuid"] == real["uuid"] and played["name"] == real["name"]
