@@ -128,7 +128,8 @@ std::string printable(std::string_view text);
 // Quotes a word for a shell: in single quotes, unless it needs none.
 std::string quote_shell_word(std::string_view word);
 
-// Returns `text` with every `what` replaced by `with`; a replacement is not searched again.
+// Returns `text` with every `what`, which is not empty, replaced by `with`; a replacement is not
+// searched again.
 std::string replace_all(std::string text, std::string_view what, std::string_view with);
 
 // Returns "a, b or c".

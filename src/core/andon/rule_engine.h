@@ -129,7 +129,7 @@ class RuleEngine {
     EventWindow event_window;
   };
   using RuleStates = std::map<DeviceId, RuleState>;
-  // What one tick is given, and the changes that it finds.
+  // The inputs of one evaluation of all rules, and the transitions that result.
   struct Tick {
     const Facts& facts;
     TimePoint now;

@@ -218,8 +218,8 @@ void LeaseManager::override_withholding(const Caller& caller, const std::vector<
   for (const DeviceId& gpu : gpus) {
     const auto withheld = gpus_.withheld_reason(gpu);
     if (!withheld) continue;
-    log::warning("GPU {} is leased by override of {} although it is withheld ({}): {}", gpu,
-                 caller.name(), withheld->second, reason);
+    log::warning("the withholding of GPU {} ({}) is overridden by {}: {}", gpu, withheld->second,
+                 caller.name(), reason);
     gpus_.override_withholding(gpu, withheld->first);
     transitions_.refresh(gpu);
   }

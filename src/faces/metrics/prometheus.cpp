@@ -34,7 +34,6 @@ bool is_selected(const MetricRow& row, Profile profile) {
          std::ranges::find(kMinimalReadings, row.metric) != kMinimalReadings.end();
 }
 
-// No series where no GPU can be suspended.
 // Writes a family with the value of each GPU that has one; nothing if none has.
 template <class ValueOf, class PutLabels>
 void put_family(MetricsWriter& text, const Snapshot& snapshot, std::string_view name,
@@ -83,6 +82,7 @@ void put_states(MetricsWriter& text, const Snapshot& snapshot) {
       [](const DeviceState& device) { return is_lost(device); });
   put("gpu_query_errors_total", "counter", "Readings that the driver failed to return.",
       [](const DeviceState& device) { return static_cast<double>(device.query_errors); });
+  // A GPU that does not answer is included: its memory errors are still known.
   put("gpu_health", "gauge", "0 healthy, 1 degraded, 2 unhealthy; no series while unknown.",
       [](const DeviceState& device) {
         const auto& verdict = device.health.verdict;
@@ -103,6 +103,7 @@ void put_bottlenecks(MetricsWriter& text, const Snapshot& snapshot) {
       });
 }
 
+// A GPU that does not answer is included: its Xids may be the reason.
 void put_xids(MetricsWriter& text, const Snapshot& snapshot) {
   const auto has_any = [](const DeviceState& device) {
     return device.xid_errors && !device.xid_errors->empty();

@@ -25,6 +25,7 @@ Duration monotonic_now() {
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
+// Takes all text up to `end`, and `end`; returns nothing if `end` is missing.
 std::optional<std::string_view> take_until(std::string_view& text, std::string_view end) {
   const std::size_t at = text.find(end);
   if (at == text.npos) return std::nullopt;

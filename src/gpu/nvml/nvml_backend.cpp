@@ -147,6 +147,7 @@ Result<std::optional<DeviceEvent>> NvmlBackend::next_event(Duration timeout) {
   return events_.next_event(open, timeout);
 }
 
+// The operator of a simulated GPU decides at each call who may change it.
 Result<void> NvmlBackend::check_control() {
   if (library_.simulated) return {};
   return check_privilege(effective_privilege());

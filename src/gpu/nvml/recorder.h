@@ -87,12 +87,12 @@ class Recorder {
     Number number{};
     if (try_query(metric, [&] { return call(&number); })) value(metric, number);
   }
-  // Records the result of a call that was to return a number.
   template <class Number>
   void query(Metric metric, const nvml::Call<DeviceHandle, Number*>& call, DeviceHandle device) {
     query<Number>(metric, [&](Number* number) { return call(device, number); });
   }
 
+  // Records the result of a call that was to return a number.
   template <std::integral Number>
   void answer(Metric metric, ReturnCode code, Number number, std::uint16_t index = 0) {
     code == kSuccess ? value(metric, number, index) : missing(metric, code, index);
