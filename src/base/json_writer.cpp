@@ -40,6 +40,12 @@ void put_escape(std::string& out, unsigned char c) {
   }
 }
 
+// True for a byte that a JSON string has as it is.
+bool is_plain(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte >= 0x20 && byte < 0x7F && c != '"' && c != '\\';
+}
+
 template <class Number>
 void put_number(std::string& out, Number value) {
   std::array<char, 32> digits{};
@@ -122,13 +128,12 @@ boost::json::object schema_of_record(const Shape& shape, SchemaUse use) {
 void put_string(std::string& out, std::string_view text) {
   out += '"';
   while (!text.empty()) {
-    const auto c = static_cast<unsigned char>(text.front());
-    if (c < 0x80) {
-      if (c < 0x20 || c == '"' || c == '\\' || c == 0x7F) {
-        put_escape(out, c);
-      } else {
-        out += static_cast<char>(c);
-      }
+    const auto plain = std::ranges::find_if_not(text, &is_plain) - text.begin();
+    out += text.substr(0, static_cast<std::size_t>(plain));
+    text.remove_prefix(static_cast<std::size_t>(plain));
+    if (text.empty()) break;
+    if (const auto c = static_cast<unsigned char>(text.front()); c < 0x80) {
+      put_escape(out, c);
       text.remove_prefix(1);
       continue;
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <thread>
 #include <utility>
 
 #include "base/log.h"
@@ -212,6 +213,8 @@ void ControlDb::flush() {
       [batch](Database& database) -> Result<void> {
         for (const QueuedSave& one : *batch) {
           GPUYARD_TRY(save_control(database, one.entry));
+          // Where both threads share a core, a change in progress would wait for the whole batch.
+          std::this_thread::yield();
         }
         return {};
       },

@@ -140,7 +140,7 @@ Result<void> put_audit(Database& database, const AuditEntry& entry) {
       run_for_each(database, "INSERT INTO control_audit VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                    std::span(&entry, 1), kAuditColumns);
   if (!put) return put;
-  const auto newest = GPUYARD_TRY(database.query_number("SELECT MAX(number) FROM control_audit"));
+  const auto newest = GPUYARD_TRY(database.query_number("SELECT last_insert_rowid()"));
   return newest % kPruneInterval == 0 ? prune_audit(database) : Result<void>();
 }
 
