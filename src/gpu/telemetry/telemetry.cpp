@@ -12,46 +12,7 @@
 namespace gpuyard::telemetry {
 namespace {
 
-// A fresh read begins so many turns of the loop after its first caller: some microseconds where
-// nothing else is ready. The clients of the read before, which have just been answered, then share
-// it with those that waited meanwhile, and do not need a read of their own.
-constexpr int kFreshReadTurns = 6;
-
 const Missing kOverdue{MissingReason::timed_out, ""};
-
-const Reading* fresh_reading(const Sample& sample, Metric metric, TimePoint since) {
-  const Reading* reading = sample.find(metric);
-  return reading != nullptr && reading->taken >= since ? reading : nullptr;
-}
-
-bool is_covered(const PollState& poll_state, const FreshRead& fresh_read) {
-  return fresh_read.every_gpu || fresh_read.gpus.contains(poll_state.info().id);
-}
-
-bool has_answered(const PollState& poll_state, const FreshRead& fresh_read) {
-  bool all = true;
-  fresh_read.probes.each([&](Probe probe) {
-    for (const Metric metric : row_of(probe).fills) {
-      all = all && fresh_reading(poll_state.sample(), metric, fresh_read.began_at) != nullptr;
-    }
-  });
-  return all;
-}
-
-Sample fresh_part(const Sample& sample, const FreshRead& fresh_read) {
-  Sample part;
-  fresh_read.probes.each([&](Probe probe) {
-    for (const Metric metric : row_of(probe).fills) {
-      for (const Reading& reading : sample.all(metric)) {
-        if (reading.taken >= fresh_read.began_at) part.set(reading);
-      }
-    }
-  });
-  const auto& list = sample.processes();
-  const bool listed = fresh_read.probes.contains(Probe::processes) && list.has_value();
-  if (listed && list->taken >= fresh_read.began_at) part.set(*list);
-  return part;
-}
 
 Missing missing_reason(const DeviceState& device, const Snapshot& snapshot) {
   if (device.info.fault) return *device.info.fault;
@@ -138,7 +99,7 @@ void Telemetry::on_no_driver(const Error& error) {
   }
   driver_ = {false, why, {}};
   poll_states_.clear();
-  finish_fresh_read();
+  fresh_reads_.finish();
   publish();
 }
 
@@ -147,7 +108,7 @@ void Telemetry::on_host_down(const std::string& why) {
   driver_.initialised = false;
   driver_.why = why;
   for (PollState& poll_state : poll_states_) poll_state.drop_query();
-  finish_fresh_read();
+  fresh_reads_.finish();
   publish();  // the ticks go on publishing, because the readings age
 }
 
@@ -173,31 +134,11 @@ bool Telemetry::is_due(Duration period) const {
   return ticks_ % ticks == 0;
 }
 
-void Telemetry::update_suspends() {
-  if (!runtime_power_) return;
-  const bool renew = is_due(kRareInterval);
-  if (renew) suspend_delays_.clear();
-  for (PollState& poll_state : poll_states_) {
-    const DeviceInfo& info = poll_state.info();
-    if (renew) {
-      const auto delay = runtime_power_->suspend_delay(info.pci_address);
-      if (delay) suspend_delays_.emplace(info.id, *delay);
-    }
-    const auto delay = suspend_delays_.find(info.id);
-    if (delay == suspend_delays_.end()) {
-      poll_state.update_suspend(std::nullopt, false, true, loop_.now());
-    } else {
-      poll_state.update_suspend(delay->second, runtime_power_->is_suspended(info.pci_address),
-                                is_needed_(info.id), loop_.now());
-    }
-  }
-}
-
 void Telemetry::tick() {
   ProbeSet due = probes_of(Tier::fast);
   if (is_due(kSlowInterval)) due = due | probes_of(Tier::slow);
   if (is_due(kRareInterval)) due = due | probes_of(Tier::rare);
-  update_suspends();
+  suspend_monitor_.update(poll_states_, is_due(kRareInterval), loop_.now());
   ++ticks_;
   std::vector<PollState*> all;
   all.reserve(poll_states_.size());
@@ -272,43 +213,21 @@ void Telemetry::on_replies(const std::vector<ReadReply>& replies) {
 }
 
 void Telemetry::read_fresh(ProbeSet probes, OnFreshRead on_done) {
-  next_fresh_read_.every_gpu = true;
-  join_fresh_read(probes, std::move(on_done));
+  fresh_reads_.join({.probes = probes, .every_gpu = true, .callers = {std::move(on_done)}});
 }
 
 void Telemetry::read_fresh(ProbeSet probes, const std::vector<DeviceId>& gpus,
                            OnFreshRead on_done) {
-  next_fresh_read_.gpus.insert(gpus.begin(), gpus.end());
-  join_fresh_read(probes, std::move(on_done));
+  fresh_reads_.join(
+      {.probes = probes, .gpus = {gpus.begin(), gpus.end()}, .callers = {std::move(on_done)}});
 }
 
-void Telemetry::join_fresh_read(ProbeSet probes, OnFreshRead on_done) {
-  next_fresh_read_.probes = next_fresh_read_.probes | probes;
-  next_fresh_read_.callers.push_back(std::move(on_done));
-  if (!has_fresh_read()) schedule_fresh_read();
-}
-
-void Telemetry::schedule_fresh_read() {
-  if (!std::exchange(fresh_read_scheduled_, true)) begin_fresh_read_after(kFreshReadTurns);
-}
-
-void Telemetry::begin_fresh_read_after(int turns) {
-  loop_.post(lifetime_.guard([this, turns] {
-    if (turns > 1) return begin_fresh_read_after(turns - 1);
-    fresh_read_scheduled_ = false;
-    begin_fresh_read();
-  }));
-}
-
-void Telemetry::begin_fresh_read() {
-  fresh_read_ = std::exchange(next_fresh_read_, {});
-  fresh_read_.began_at = loop_.now();
-  fresh_read_timer_ = loop_.call_after(kFreshReadTimeout, [this] { finish_fresh_read(); });
+void Telemetry::query_fresh(const FreshRead& fresh_read) {
   std::vector<PollState*> covered;
   covered.reserve(poll_states_.size());
   for (PollState& poll_state : poll_states_) {
-    if (!driver_.initialised || !is_covered(poll_state, fresh_read_)) continue;
-    poll_state.make_urgent(fresh_read_.probes);
+    if (!driver_.initialised || !is_covered(poll_state, fresh_read)) continue;
+    poll_state.make_urgent(fresh_read.probes);
     covered.push_back(&poll_state);
   }
   send_next_queries(covered);
@@ -316,18 +235,8 @@ void Telemetry::begin_fresh_read() {
 }
 
 void Telemetry::finish_fresh_if_complete() {
-  if (!has_fresh_read()) return;
-  if (!driver_.initialised || is_complete(fresh_read_, poll_states_, loop_.now()))
-    finish_fresh_read();
-}
-
-void Telemetry::finish_fresh_read() {
-  if (!has_fresh_read()) return;
-  fresh_read_timer_.reset();
-  const FreshRead finished = std::exchange(fresh_read_, {});
-  const auto result = std::make_shared<const Snapshot>(assemble(finished));
-  for (const OnFreshRead& on_done : finished.callers) on_done(result);
-  if (!next_fresh_read_.callers.empty()) schedule_fresh_read();
+  if (!driver_.initialised) return fresh_reads_.finish();
+  fresh_reads_.finish_if_complete(poll_states_);
 }
 
 void Telemetry::publish_if_complete() {
@@ -397,14 +306,6 @@ PollState* Telemetry::find(const DeviceId& id) {
   const auto poll_state = std::find_if(poll_states_.begin(), poll_states_.end(),
                                        [&](const PollState& one) { return one.info().id == id; });
   return poll_state != poll_states_.end() ? &*poll_state : nullptr;
-}
-
-bool is_complete(const FreshRead& fresh_read, const std::vector<PollState>& poll_states,
-                 TimePoint now) {
-  return std::all_of(poll_states.begin(), poll_states.end(), [&](const PollState& poll_state) {
-    return !is_covered(poll_state, fresh_read) || !poll_state.is_readable() ||
-           poll_state.is_unresponsive(now) || has_answered(poll_state, fresh_read);
-  });
 }
 
 }  // namespace gpuyard::telemetry

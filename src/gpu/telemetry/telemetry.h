@@ -5,11 +5,9 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "base/lifetime.h"
 #include "base/loop.h"
 #include "gpu/device/backend.h"
 #include "gpu/device/catalog.h"
@@ -18,31 +16,14 @@
 #include "gpu/device/health_tracker.h"
 #include "gpu/device/known_board.h"
 #include "gpu/device/snapshot.h"
+#include "gpu/telemetry/fresh_reads.h"
 #include "gpu/telemetry/poll_state.h"
 #include "gpu/telemetry/power_sampler.h"
 #include "gpu/telemetry/query_errors.h"
 #include "gpu/telemetry/roster.h"
-#include "gpu/telemetry/runtime_power.h"
+#include "gpu/telemetry/suspend_monitor.h"
 
 namespace gpuyard::telemetry {
-
-using SnapshotPtr = std::shared_ptr<const Snapshot>;
-using OnFreshRead = std::function<void(const SnapshotPtr&)>;
-
-// The longest time that a fresh read waits for a GPU.
-inline constexpr Duration kFreshReadTimeout = std::chrono::milliseconds(250);
-
-struct FreshRead {
-  ProbeSet probes;
-  bool every_gpu = false;
-  std::set<DeviceId> gpus = {};  // if not every one
-  TimePoint began_at;
-  std::vector<OnFreshRead> callers;
-};
-
-// True once every GPU worth waiting for has answered since the fresh read began. A GPU that is
-// unresponsive or cannot be read is not worth waiting for.
-bool is_complete(const FreshRead&, const std::vector<PollState>&, TimePoint now);
 
 // Carries queries to the driver, all of them or none. Returns false if it cannot now; telemetry
 // tries again.
@@ -113,8 +94,7 @@ class Telemetry {
   // is polled nevertheless.
   void set_runtime_power(std::unique_ptr<RuntimePowerSource> source,
                          std::function<bool(const DeviceId&)> is_needed) {
-    runtime_power_ = std::move(source);
-    is_needed_ = std::move(is_needed);
+    suspend_monitor_ = {std::move(source), std::move(is_needed)};
   }
 
   // Messages from the driver's side.
@@ -131,19 +111,13 @@ class Telemetry {
   void list_devices();
   void tick();
   bool is_due(Duration period) const;
-  void update_suspends();
   bool can_skip_snapshot() const;
   void publish();
   void publish_if_complete();
   void send_next_queries(const std::vector<PollState*>&);
   void request_power(const DeviceId&);
-  void join_fresh_read(ProbeSet, OnFreshRead);
-  void schedule_fresh_read();
-  void begin_fresh_read_after(int turns);
-  void begin_fresh_read();
-  void finish_fresh_read();
+  void query_fresh(const FreshRead&);
   void finish_fresh_if_complete();
-  bool has_fresh_read() const { return !fresh_read_.callers.empty(); }
   Snapshot begin_snapshot() const;
   Snapshot assemble() const;
   Snapshot assemble(const FreshRead&) const;
@@ -161,21 +135,16 @@ class Telemetry {
   std::uint64_t next_id_ = 1;
   std::uint64_t ticks_ = 0;
   Duration interval_ = kFastInterval;
-  std::unique_ptr<RuntimePowerSource> runtime_power_;  // null: no pauses
-  std::function<bool(const DeviceId&)> is_needed_;
-  std::map<DeviceId, Duration> suspend_delays_;  // of the GPUs that the kernel may suspend
+  SuspendMonitor suspend_monitor_;
   SnapshotPtr latest_;
   std::function<void(Snapshot&)> annotator_ = [](Snapshot&) {};
   std::function<void(const SnapshotPtr&)> listener_ = [](const SnapshotPtr&) {};
 
-  FreshRead fresh_read_;       // in progress while it has callers
-  FreshRead next_fresh_read_;  // the callers that arrived meanwhile
-  bool fresh_read_scheduled_ = false;
-  Subscription fresh_read_timer_;
+  FreshReads fresh_reads_{loop_, [this](const FreshRead& read) { query_fresh(read); },
+                          [this](const FreshRead& read) { return assemble(read); }};
   PowerSampler power_sampler_{loop_, [this](const DeviceId& id) { request_power(id); }};
   Subscription tick_timer_;
   Subscription publish_timer_;
-  Lifetime lifetime_;
 };
 
 }  // namespace gpuyard::telemetry
