@@ -61,6 +61,14 @@ def in_memory():
 
 
 @pytest.fixture
+def on_disk():
+    """A directory that is in no tmpfs, as /tmp may be."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
+        Path(place).chmod(0o755)
+        yield Path(place)
+
+
+@pytest.fixture
 def control(world, tmp_path):
     """Yards: control() has a daemon that may control two idle H100s; a and b are users of its group."""
     made = []

@@ -88,13 +88,13 @@ def test_daemon_without_control_takes_over_what_is_left(control, in_memory):
     assert yard.writes()[-1] == limit(watts)
 
 
-def test_place_on_a_disk_is_said_and_changes_wait_for_state_db(control, tmp_path):
-    yard = control()
+def test_place_on_a_disk_is_said_and_changes_wait_for_state_db(control, on_disk):
+    yard = control(runtime=on_disk)
     assert NOTE in yard.daemon.log()
     assert any(NOTE in one for one in yard.daemon.get("/ready").json()["lacks"])
     doctor = subprocess.run([PROGRAM, "doctor", "--socket", yard.daemon.socket, "--json"], capture_output=True,
                             text=True, timeout=30)
     assert any(NOTE in one for one in json.loads(doctor.stdout)["daemon"]["lacks"])
     accepted(yard.a.power(0, 300))
-    assert not journals(tmp_path)
+    assert not journals(on_disk)
     assert yard.journal()[0], "the claim was not in state.db before the answer"
