@@ -38,6 +38,10 @@ ControlTransaction state_of(const ControlTransaction& transaction) {
   return state;
 }
 
+// A batch yields the core so many times: where the loop has the same core, a change in progress
+// would wait for the whole batch. Another process may keep the core for milliseconds each time.
+constexpr std::size_t kYieldsPerBatch = 8;
+
 bool is_of_same_setting(const ControlTransaction& one, const ControlTransaction& other) {
   const ManagedSetting* const first = setting_of(one);
   const ManagedSetting* const second = setting_of(other);
@@ -211,10 +215,10 @@ void ControlDb::flush() {
   const bool taken = store_.run(
       Requester::daemon(),
       [batch](Database& database) -> Result<void> {
-        for (const QueuedSave& one : *batch) {
-          GPUYARD_TRY(save_control(database, one.entry));
-          // Where both threads share a core, a change in progress would wait for the whole batch.
-          std::this_thread::yield();
+        const std::size_t stride = batch->size() / kYieldsPerBatch + 1;
+        for (std::size_t i = 0; i < batch->size(); ++i) {
+          GPUYARD_TRY(save_control(database, (*batch)[i].entry));
+          if ((i + 1) % stride == 0) std::this_thread::yield();
         }
         return {};
       },
