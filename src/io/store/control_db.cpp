@@ -38,8 +38,9 @@ ControlTransaction state_of(const ControlTransaction& transaction) {
   return state;
 }
 
-// A batch yields the core so many times: where the loop has the same core, a change in progress
-// would wait for the whole batch. Another process may keep the core for milliseconds each time.
+// The most often that one batch yields the core. Where the loop has the same core, a change in
+// progress would wait for the whole batch; but another process may keep the core for milliseconds
+// each time.
 constexpr std::size_t kYieldsPerBatch = 8;
 
 bool is_of_same_setting(const ControlTransaction& one, const ControlTransaction& other) {
